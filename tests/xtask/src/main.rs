@@ -1,0 +1,2 @@
+//! Placeholder until its part lands.
+fn main() {}
