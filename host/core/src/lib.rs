@@ -1,1 +1,21 @@
-//! Placeholder until its part lands.
+//! The pure heart of t2m-host: what a trace means, what a workflow is, and when a call may run.
+//!
+//! Owns the formats (trace, workflow, contracts, approvals), the compiler, the policy and the one guarded
+//! dispatch. Refuses to own anything that touches the world: no files, network, clock, randomness,
+//! threads, async runtime, Wasm engine or protocol library. What it needs from outside comes in through
+//! the traits of [`dispatch::ports`](dispatch).
+//!
+//! **Invariant:** a tool backend can run only with a [`dispatch::ClearedCall`], and only
+//! [`dispatch::Dispatcher`] makes one, after every check in a fixed order.
+#![forbid(unsafe_code)]
+
+pub mod code;
+pub mod digest;
+pub mod document;
+pub mod effect;
+pub mod id;
+pub mod json;
+pub mod problem;
+pub mod schema;
+pub mod tool;
+pub mod workflow;

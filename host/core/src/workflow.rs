@@ -1,0 +1,19 @@
+//! Workflow v1: what a compiled procedure is, as a value and as a file.
+//!
+//! Owns the model, the file format, the canonical digest, the checks that make a workflow runnable and the
+//! resolution of references. Refuses to decide whether a call may run: that is the dispatch's.
+//!
+//! **Invariant:** a [`VerifiedWorkflow`] has unique node ids, references that lead to declared inputs or to
+//! nodes that come before, and no cycle; only [`verify`] makes one.
+
+mod expr;
+mod model;
+mod parse;
+mod verify;
+
+pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
+pub use model::{
+    Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
+};
+pub use parse::{json_schema, parse, to_json};
+pub use verify::{VerifiedWorkflow, digest, verify};

@@ -1,0 +1,291 @@
+//! Expressions: how an argument is made from inputs, earlier results and literal data.
+//!
+//! Owns the expression type and its resolution. Refuses to evaluate anything: there is no code in a
+//! workflow, only paths.
+//!
+//! **Invariant:** in a file every expression is an object with exactly one tag, and whatever stands under
+//! `literal` is data that is never looked into. So data can't imitate a reference.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+use crate::id::NodeId;
+use crate::json::kind;
+
+/// How one value is made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    /// Data as it stands.
+    Literal(Value),
+    /// A value from an input or an earlier result.
+    Ref(Reference),
+    /// An object whose members are expressions.
+    Object(BTreeMap<String, Expr>),
+    /// A list whose items are expressions.
+    List(Vec<Expr>),
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    /// The input or node it starts at.
+    pub source: Source,
+    /// The way down from there.
+    pub path: Vec<Step>,
+    /// A conversion of the value found.
+    pub convert: Option<Convert>,
+}
+
+/// What a reference starts at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// An input of the workflow.
+    Input(String),
+    /// The result of a node.
+    Node(NodeId),
+}
+
+/// One step down a value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// A member of an object.
+    Key(String),
+    /// An item of a list, counted from 0.
+    Index(usize),
+    /// The string here is JSON text; go on inside it.
+    ParseJson,
+}
+
+/// A conversion between a number and its text. Both directions refuse what would change the value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Convert {
+    /// The text of a number.
+    ToString,
+    /// The number that a text spells.
+    ToNumber,
+}
+
+/// The values that references can lead to.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// Inputs by name.
+    pub inputs: &'a Map<String, Value>,
+    /// Results by node.
+    pub results: &'a BTreeMap<NodeId, Value>,
+}
+
+/// A reference that leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{reference}` leads nowhere: {found}")]
+pub struct PathMissing {
+    /// The reference.
+    pub reference: Reference,
+    /// What was found where the way ended.
+    pub found: String,
+}
+
+impl Expr {
+    /// Makes the value.
+    pub fn resolve(&self, scope: Scope<'_>) -> Result<Value, PathMissing> {
+        match self {
+            Expr::Literal(value) => Ok(value.clone()),
+            Expr::Ref(reference) => reference.resolve(scope),
+            Expr::Object(members) => members
+                .iter()
+                .map(|(key, member)| Ok((key.clone(), member.resolve(scope)?)))
+                .collect::<Result<Map<_, _>, _>>()
+                .map(Value::Object),
+            Expr::List(items) => items
+                .iter()
+                .map(|item| item.resolve(scope))
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+        }
+    }
+
+    /// Every reference in it.
+    pub fn references(&self) -> Vec<&Reference> {
+        let mut found = Vec::new();
+        self.collect(&mut found);
+        found
+    }
+
+    fn collect<'a>(&'a self, found: &mut Vec<&'a Reference>) {
+        match self {
+            Expr::Literal(_) => {}
+            Expr::Ref(reference) => found.push(reference),
+            Expr::Object(members) => members.values().for_each(|member| member.collect(found)),
+            Expr::List(items) => items.iter().for_each(|item| item.collect(found)),
+        }
+    }
+
+    /// Whether its value depends on the result of a node.
+    pub fn depends_on_results(&self) -> bool {
+        self.references()
+            .iter()
+            .any(|reference| matches!(reference.source, Source::Node(_)))
+    }
+}
+
+impl Reference {
+    /// Finds the value.
+    pub fn resolve(&self, scope: Scope<'_>) -> Result<Value, PathMissing> {
+        let missing = |found: &str| PathMissing {
+            reference: self.clone(),
+            found: found.to_owned(),
+        };
+        let start = match &self.source {
+            Source::Input(name) => scope.inputs.get(name).ok_or_else(|| missing("no such input"))?,
+            Source::Node(node) => scope
+                .results
+                .get(node)
+                .ok_or_else(|| missing("the node has no result"))?,
+        };
+        let found = walk(start, &self.path).map_err(|found| missing(&found))?;
+        match self.convert {
+            None => Ok(found),
+            Some(convert) => {
+                let from = kind(&found);
+                convert
+                    .apply(found)
+                    .ok_or_else(|| missing(&format!("{from} that can't be converted")))
+            }
+        }
+    }
+}
+
+fn walk(start: &Value, path: &[Step]) -> Result<Value, String> {
+    let mut here = start;
+    for (index, step) in path.iter().enumerate() {
+        let next = match step {
+            Step::Key(key) => here.as_object().and_then(|map| map.get(key)),
+            Step::Index(position) => here.as_array().and_then(|list| list.get(*position)),
+            Step::ParseJson => {
+                let parsed = here
+                    .as_str()
+                    .and_then(|text| serde_json::from_str::<Value>(text).ok());
+                let rest = path.get(index + 1..).unwrap_or_default();
+                return match parsed {
+                    Some(value) => walk(&value, rest),
+                    None => Err(format!("{} that isn't JSON text", kind(here))),
+                };
+            }
+        };
+        here = next.ok_or_else(|| format!("{} without {step}", kind(here)))?;
+    }
+    Ok(here.clone())
+}
+
+impl Convert {
+    /// The converted value, or nothing if the conversion would not be exact.
+    pub fn apply(self, value: Value) -> Option<Value> {
+        match (self, value) {
+            (Convert::ToString, Value::Number(number)) => Some(Value::String(number.to_string())),
+            (Convert::ToString, Value::String(text)) => Some(Value::String(text)),
+            (Convert::ToNumber, Value::Number(number)) => Some(Value::Number(number)),
+            (Convert::ToNumber, Value::String(text)) => {
+                let number: Number = serde_json::from_str(text.trim()).ok()?;
+                Some(Value::Number(number))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Key(key) => write!(f, "{key:?}"),
+            Step::Index(index) => write!(f, "{index}"),
+            Step::ParseJson => f.write_str("(json)"),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Input(name) => write!(f, "input {name}"),
+            Source::Node(node) => write!(f, "{node}"),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)?;
+        for step in &self.path {
+            match step {
+                Step::Key(key) if is_word(key) => write!(f, ".{key}")?,
+                Step::Key(key) => write!(f, "[{key:?}]")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+                Step::ParseJson => f.write_str("(json)")?,
+            }
+        }
+        match self.convert {
+            None => Ok(()),
+            Some(Convert::ToString) => f.write_str(" as string"),
+            Some(Convert::ToNumber) => f.write_str(" as number"),
+        }
+    }
+}
+
+fn is_word(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_walk_objects_lists_and_json_in_text() {
+        let inputs = json!({"n": "12.5"}).as_object().unwrap().clone();
+        let node = NodeId::new("a").unwrap();
+        let results = BTreeMap::from([(node.clone(), json!({"text": "{\"items\":[{\"id\":7}]}"}))]);
+        let scope = Scope {
+            inputs: &inputs,
+            results: &results,
+        };
+        let id = Reference {
+            source: Source::Node(node),
+            path: vec![
+                Step::Key("text".into()),
+                Step::ParseJson,
+                Step::Key("items".into()),
+                Step::Index(0),
+                Step::Key("id".into()),
+            ],
+            convert: Some(Convert::ToString),
+        };
+        assert_eq!(id.to_string(), "a.text(json).items[0].id as string");
+        let number = Reference {
+            source: Source::Input("n".into()),
+            path: vec![],
+            convert: Some(Convert::ToNumber),
+        };
+        let expr = Expr::Object(BTreeMap::from([
+            ("id".to_owned(), Expr::Ref(id.clone())),
+            (
+                "list".to_owned(),
+                Expr::List(vec![Expr::Ref(number), Expr::Literal(json!({"ref": 1}))]),
+            ),
+        ]));
+        assert_eq!(
+            expr.resolve(scope),
+            Ok(json!({"id": "7", "list": [12.5, {"ref": 1}]}))
+        );
+        let mut lost = id;
+        lost.path.truncate(3);
+        lost.path.push(Step::Index(4));
+        let error = Expr::Ref(lost).resolve(scope).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`a.text(json).items[4] as string` leads nowhere: a list without 4"
+        );
+    }
+}

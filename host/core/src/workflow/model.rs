@@ -1,0 +1,139 @@
+//! The parts of a workflow.
+//!
+//! Owns plain data. Refuses checks: `parse` finds faults of form, `verify` faults of meaning.
+//!
+//! **Invariant:** nothing here names code, a path of this machine or a plugin; a tool is only a name.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::expr::{Expr, Reference};
+use crate::digest::Digest;
+use crate::effect::{Effect, Idempotency};
+use crate::id::{NodeId, ToolName};
+
+/// First field of every workflow file. The number is the major version.
+pub const WORKFLOW_FORMAT: &str = "t2m/workflow@1";
+
+/// Most nodes of one workflow: one for each event that a trace may hold.
+pub const MAX_NODES: usize = 100_000;
+
+/// A compiled procedure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workflow {
+    /// A name for people.
+    pub name: String,
+    /// What has to be given, by name.
+    pub inputs: BTreeMap<String, Input>,
+    /// The calls, in recorded order.
+    pub nodes: Vec<Node>,
+    /// How the workflow's result is made.
+    pub output: Expr,
+    /// Where it came from.
+    pub source: Provenance,
+}
+
+/// One input.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// JSON Schema of the value.
+    pub schema: Value,
+    /// The recorded value, used if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its id: that of the recorded event.
+    pub id: NodeId,
+    /// The tool it calls.
+    pub tool: ToolName,
+    /// How its arguments are made.
+    pub arguments: Expr,
+    /// Nodes that have to finish first although no value comes from them.
+    pub after: Vec<NodeId>,
+    /// The effect that the order of nodes assumes. A contract that says worse refuses to run.
+    pub effect: Effect,
+    /// Whether the call may be repeated, as assumed when reads were deduplicated.
+    pub idempotency: Idempotency,
+    /// Longest time for one attempt, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// What was recorded, for replay.
+    pub recorded: Option<Recorded>,
+    /// Why the arguments are made as they are.
+    pub decisions: Vec<Decision>,
+}
+
+/// A recorded call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// Arguments as recorded.
+    pub arguments: Map<String, Value>,
+    /// Result as recorded.
+    pub result: Value,
+    /// How long it took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
+}
+
+/// Why one argument value is what it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// JSON Pointer into the arguments.
+    pub pointer: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// The reference taken, if one was.
+    pub chosen: Option<Reference>,
+    /// Other references that would have fitted.
+    pub candidates: Vec<Reference>,
+    /// The evidence, for people; lower case, no final period.
+    pub reasons: Vec<String>,
+}
+
+/// What was decided for an argument value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It comes from an earlier result.
+    Reference,
+    /// It comes from an input.
+    Input,
+    /// It is the same in every run.
+    Literal,
+    /// Several sources fit and nothing tells them apart; the recorded value stays as a literal.
+    Ambiguous,
+}
+
+/// Where a workflow came from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Program and version that compiled it.
+    pub compiler: String,
+    /// Digests of the traces it was compiled from.
+    #[serde(default)]
+    pub traces: Vec<Digest>,
+    /// Recorded events that are not nodes, each with the reason.
+    #[serde(default)]
+    pub dropped: Vec<Dropped>,
+}
+
+/// A recorded event that became no node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dropped {
+    /// The event's id.
+    pub event: String,
+    /// Why, for people.
+    pub reason: String,
+    /// The node whose result stands for it, if it was a repeated read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<NodeId>,
+}
