@@ -9,12 +9,18 @@
 //! [`dispatch::Dispatcher`] makes one, after every check in a fixed order.
 #![forbid(unsafe_code)]
 
+pub mod approval;
 pub mod code;
+pub mod contract;
 pub mod digest;
+pub mod dispatch;
 pub mod document;
 pub mod effect;
+pub mod event;
+pub mod guard;
 pub mod id;
 pub mod json;
+pub mod policy;
 pub mod problem;
 pub mod schema;
 pub mod tool;

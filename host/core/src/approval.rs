@@ -1,0 +1,271 @@
+//! Approvals: a person's permission for one effect of one call.
+//!
+//! Owns the request, the approval, its file and the rule that matches them. Refuses to ask anybody: a gate
+//! outside does that, and nothing that a model can call may answer.
+//!
+//! **Invariant:** an approval names the workflow, node, tool, contract and arguments it is for. A name that
+//! happens to equal another name grants nothing, because approvals are matched by digest over all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::code::Code;
+use crate::digest::Digest;
+use crate::document::{Fields, Report, as_typed};
+use crate::id::{NodeId, RunId, ToolName};
+use crate::json::Limits;
+use crate::problem::{Problems, item};
+
+/// First field of every approvals file.
+pub const APPROVALS_FORMAT: &str = "t2m/approvals@1";
+
+/// What a call needs approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalRequest {
+    /// Digest of the workflow, or nothing for a call that belongs to none.
+    pub workflow: Option<Digest>,
+    /// The node.
+    pub node: NodeId,
+    /// The tool.
+    pub tool: ToolName,
+    /// Digest of the tool's reviewed contract.
+    pub contract: Digest,
+    /// Digest of the arguments; nothing means whatever this node of this very workflow comes up with.
+    pub arguments: Option<Digest>,
+}
+
+impl ApprovalRequest {
+    /// The id by which the request is approved: the digest over all of its fields.
+    pub fn id(&self) -> Digest {
+        Digest::of_json(&json!({"approval-request": self}))
+    }
+
+    /// The same request for any arguments.
+    pub fn any_arguments(&self) -> ApprovalRequest {
+        ApprovalRequest {
+            arguments: None,
+            ..self.clone()
+        }
+    }
+}
+
+/// Permission for one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// [`ApprovalRequest::id`] of what is approved.
+    pub request: Digest,
+    /// Who approved it.
+    pub approver: String,
+    /// When it ends, in milliseconds since 1970; nothing means with this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+    /// How many calls it covers. Retries of one call count once.
+    #[serde(default = "one")]
+    pub uses: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Why a gate said no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unapproved {
+    /// No approval names this request.
+    Missing,
+    /// There was one, and its time is over.
+    Expired,
+    /// There was one, and it covers no further call.
+    UsedUp,
+}
+
+impl Unapproved {
+    /// The code a client sees.
+    pub const fn code(self) -> Code {
+        match self {
+            Unapproved::Missing => Code::ApprovalRequired,
+            Unapproved::Expired => Code::ApprovalExpired,
+            Unapproved::UsedUp => Code::ApprovalUsedUp,
+        }
+    }
+}
+
+/// Approvals given in advance, with what is left of them.
+#[derive(Debug, Clone, Default)]
+pub struct ApprovalBook {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    approval: Approval,
+    used_by: BTreeSet<(RunId, NodeId, Option<Digest>)>,
+}
+
+impl ApprovalBook {
+    /// A book of these approvals.
+    pub fn new(approvals: impl IntoIterator<Item = Approval>) -> ApprovalBook {
+        let entries = approvals
+            .into_iter()
+            .map(|approval| Entry {
+                approval,
+                used_by: BTreeSet::new(),
+            })
+            .collect();
+        ApprovalBook { entries }
+    }
+
+    /// Reads an approvals file.
+    pub fn parse(bytes: &[u8], limits: Limits) -> Result<Vec<Approval>, Problems> {
+        let value = crate::json::parse(bytes, limits)?;
+        let report = Report::default();
+        let read = read_file(&value, &report);
+        report.finish(read)
+    }
+
+    /// The file form of approvals.
+    pub fn to_json(approvals: &[Approval]) -> Value {
+        json!({"format": APPROVALS_FORMAT, "approvals": approvals})
+    }
+
+    /// The published JSON Schema of the file.
+    pub fn json_schema() -> Value {
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": "t2m-host approvals, version 1",
+            "type": "object",
+            "required": ["format", "approvals"],
+            "additionalProperties": false,
+            "properties": {
+                "format": {"const": APPROVALS_FORMAT},
+                "approvals": {"type": "array", "items": schemars::schema_for!(Approval).to_value()},
+            },
+        })
+    }
+
+    /// Uses an approval for one call, or says why there is none. A retry of the same call with the same
+    /// arguments uses nothing further.
+    pub fn take(&mut self, request: &ApprovalRequest, run: &RunId, now_ms: u64) -> Result<(), Unapproved> {
+        let ids = [request.id(), request.any_arguments().id()];
+        let call = (run.clone(), request.node.clone(), request.arguments);
+        let mut refusal = Unapproved::Missing;
+        for entry in self
+            .entries
+            .iter_mut()
+            .filter(|entry| ids.contains(&entry.approval.request))
+        {
+            if entry.approval.expires_at_ms.is_some_and(|end| now_ms >= end) {
+                refusal = Unapproved::Expired;
+            } else if entry.used_by.contains(&call) {
+                return Ok(());
+            } else if entry.used_by.len() >= usize::try_from(entry.approval.uses).unwrap_or(usize::MAX) {
+                refusal = Unapproved::UsedUp;
+            } else {
+                entry.used_by.insert(call);
+                return Ok(());
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Whether a call could be approved, without using anything.
+    pub fn covers(&self, request: &ApprovalRequest, now_ms: u64) -> bool {
+        let ids = [request.id(), request.any_arguments().id()];
+        self.entries.iter().any(|entry| {
+            ids.contains(&entry.approval.request)
+                && entry.approval.expires_at_ms.is_none_or(|end| now_ms < end)
+                && entry.used_by.len() < usize::try_from(entry.approval.uses).unwrap_or(usize::MAX)
+        })
+    }
+}
+
+fn read_file(value: &Value, report: &Report) -> Option<Vec<Approval>> {
+    let mut fields = Fields::of(value, "", report)?;
+    let format = fields.text("format")?;
+    if format != APPROVALS_FORMAT {
+        let message = format!("format `{format}` isn't supported; this program reads `{APPROVALS_FORMAT}`");
+        report.add(Code::VersionUnsupported, "/format", message);
+        return None;
+    }
+    let list = fields.list("approvals")?;
+    fields.finish();
+    let mut seen = BTreeMap::new();
+    let mut read = Vec::new();
+    for (index, value) in list.iter().enumerate() {
+        let pointer = item("/approvals", index);
+        let Some(approval) = as_typed::<Approval>(value, &pointer, report) else {
+            continue;
+        };
+        if let Some(first) = seen.insert(approval.request, index) {
+            let message = format!("the request is approved twice; give `uses` in entry {first} instead");
+            report.add(Code::IdDuplicate, pointer, message);
+        }
+        read.push(approval);
+    }
+    Some(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(node: &str, tool: &str, arguments: Option<&str>) -> ApprovalRequest {
+        ApprovalRequest {
+            workflow: Some(Digest::of_bytes(b"w")),
+            node: NodeId::new(node).unwrap(),
+            tool: ToolName::new(tool).unwrap(),
+            contract: Digest::of_bytes(b"c"),
+            arguments: arguments.map(|text| Digest::of_bytes(text.as_bytes())),
+        }
+    }
+
+    fn approve(request: &ApprovalRequest) -> Approval {
+        Approval {
+            request: request.id(),
+            approver: "ann".into(),
+            expires_at_ms: Some(1000),
+            uses: 1,
+        }
+    }
+
+    /// T23: bound to arguments, time and count; a node named like a tool gains nothing.
+    #[test]
+    fn an_approval_covers_exactly_one_call() {
+        let run = RunId::new("r").unwrap();
+        let pay = request("pay", "payments.pay", Some("10"));
+        let mut book = ApprovalBook::new([approve(&pay)]);
+        assert_eq!(
+            book.take(&request("pay", "payments.pay", Some("99")), &run, 0),
+            Err(Unapproved::Missing)
+        );
+        let lookalike = request("payments.pay", "email.send", Some("10"));
+        assert_eq!(book.take(&lookalike, &run, 0), Err(Unapproved::Missing));
+        assert_eq!(book.take(&pay, &run, 1000), Err(Unapproved::Expired));
+        assert_eq!(book.take(&pay, &run, 999), Ok(()));
+        assert_eq!(book.take(&pay, &run, 999), Ok(()), "a retry of the same call");
+        let second = RunId::new("r2").unwrap();
+        assert_eq!(book.take(&pay, &second, 999), Err(Unapproved::UsedUp));
+    }
+
+    /// T23: an approval of a node holds for whatever that node of that workflow computes.
+    #[test]
+    fn an_approval_for_any_arguments_is_bound_to_its_node() {
+        let run = RunId::new("r").unwrap();
+        let any = request("write", "write_file", None);
+        let mut book = ApprovalBook::new([approve(&any)]);
+        assert!(book.covers(&request("write", "write_file", Some("x")), 0));
+        assert!(!book.covers(&request("other", "write_file", Some("x")), 0));
+        assert_eq!(
+            book.take(&request("write", "write_file", Some("x")), &run, 0),
+            Ok(())
+        );
+        assert_eq!(
+            book.take(&request("write", "write_file", Some("y")), &run, 0),
+            Err(Unapproved::UsedUp)
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! The one guarded dispatch: every call of every kind goes through here.
+//!
+//! Owns the fixed order of checks and the ports to the world outside. Refuses to know what a handler is:
+//! a Wasm component, another server or a workflow are all a [`ToolBackend`].
+//!
+//! **Invariant:** verify → bind → policy → approval → input schema → guard → handler → output schema. A
+//! stage that says no ends the call, and [`ClearedCall`], which a backend needs, is made only after the
+//! last check before the handler.
+
+mod call;
+mod pipeline;
+mod ports;
+mod registry;
+
+pub use call::{
+    CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, NestedOrigin, Origin,
+};
+pub use pipeline::{Dispatcher, DispatcherParts};
+pub use ports::{ApprovalGate, BoxFuture, Clock, EventSink, Guard, ToolBackend};
+pub use registry::{Bound, PluginTools, Registered, Registry, Trust};

@@ -1,0 +1,369 @@
+//! The checks, one after the other.
+//!
+//! Owns the order. Refuses shortcuts: nested, retried, direct and workflow calls all come through
+//! [`Dispatcher::dispatch`].
+//!
+//! **Invariant:** `ToolBackend::call` is called in one place, in `run_handler`, which takes what `clear`
+//! returned.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use super::call::{CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, Origin};
+use super::ports::{ApprovalGate, EventSink, Guard};
+use super::registry::{Bound, Registered, Registry};
+use crate::approval::{ApprovalRequest, Unapproved};
+use crate::code::Code;
+use crate::contract::Contract;
+use crate::digest::Digest;
+use crate::effect::Effect;
+use crate::event::{Event, Stage, StageOutcome};
+use crate::guard::GuardRequest;
+use crate::policy::{Action, Policy, PolicyInput};
+use crate::tool::Reply;
+
+/// What a dispatcher is made of.
+pub struct DispatcherParts {
+    /// The tools.
+    pub registry: Registry,
+    /// The operator's rules.
+    pub policy: Policy,
+    /// Who knows of approvals. Without one, whatever needs an approval is refused.
+    pub approvals: Option<Arc<dyn ApprovalGate>>,
+    /// The last word before a handler, if the operator wants one.
+    pub guard: Option<Arc<dyn Guard>>,
+    /// Who watches.
+    pub events: Option<Arc<dyn EventSink>>,
+    /// How far calls from handlers may go.
+    pub nested: NestedLimits,
+}
+
+/// The one way to call a tool.
+pub struct Dispatcher {
+    parts: DispatcherParts,
+}
+
+/// A call on its way through the stages.
+struct InFlight<'a> {
+    dispatcher: &'a Dispatcher,
+    request: &'a CallRequest,
+    depth: u32,
+    workflow: Option<Digest>,
+}
+
+/// A call that passed, with what the rest of the way needs.
+struct Cleared<'a> {
+    call: ClearedCall,
+    registered: &'a Registered,
+}
+
+impl Dispatcher {
+    /// Puts the parts together.
+    pub fn new(parts: DispatcherParts) -> Arc<Dispatcher> {
+        Arc::new(Dispatcher { parts })
+    }
+
+    /// The tools.
+    pub fn registry(&self) -> &Registry {
+        &self.parts.registry
+    }
+
+    /// The rules.
+    pub fn policy(&self) -> &Policy {
+        &self.parts.policy
+    }
+
+    pub(super) fn nested_limits(&self) -> NestedLimits {
+        self.parts.nested
+    }
+
+    /// Makes one call, if every check allows it.
+    pub async fn dispatch(self: &Arc<Self>, mut request: CallRequest) -> Result<Reply, CallError> {
+        let arguments = Arc::new(std::mem::take(&mut request.arguments));
+        let (depth, workflow) = match &request.origin {
+            Origin::Workflow(workflow) => (0, Some(workflow.digest())),
+            Origin::Direct => (0, None),
+            Origin::Nested(origin) => (origin.depth, origin.workflow),
+        };
+        let flight = InFlight {
+            dispatcher: self,
+            request: &request,
+            depth,
+            workflow,
+        };
+        let cleared = self.clear(&flight, arguments).await?;
+        self.run_handler(&flight, cleared).await
+    }
+
+    /// Every check before the handler. The only place that makes a [`ClearedCall`].
+    async fn clear<'a>(
+        self: &'a Arc<Self>,
+        flight: &InFlight<'_>,
+        arguments: Arc<serde_json::Value>,
+    ) -> Result<Cleared<'a>, CallError> {
+        let request = flight.request;
+        let assumed = flight.verify()?;
+        let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
+        let needs_approval = flight.policy(&self.parts.policy, contract.effect)?;
+        let approval = ApprovalRequest {
+            workflow: flight.workflow,
+            node: request.node.clone(),
+            tool: request.tool.clone(),
+            contract: contract_digest,
+            arguments: needs_approval.then(|| Digest::of_json(&arguments)),
+        };
+        flight
+            .approval(self.parts.approvals.as_deref(), needs_approval, approval)
+            .await?;
+
+        let faults = registered.input.faults(&arguments);
+        if !faults.is_empty() {
+            let first = faults
+                .first()
+                .map(|f| format!("{}: {}", place(&f.pointer), f.message));
+            let message = format!(
+                "the arguments don't match the schema at {}",
+                first.unwrap_or_default()
+            );
+            let mut error = flight.refuse(Stage::InputSchema, Code::ArgumentsInvalid, message);
+            error.faults = faults;
+            return Err(error);
+        }
+        flight.passed(Stage::InputSchema);
+
+        match &self.parts.guard {
+            None => flight.not_needed(Stage::Guard),
+            Some(guard) => {
+                let question = GuardRequest {
+                    run: request.run.clone(),
+                    node: request.node.clone(),
+                    attempt: request.attempt,
+                    tool: request.tool.clone(),
+                    effect: contract.effect,
+                    workflow: flight.workflow,
+                    contract: contract_digest,
+                    approved: needs_approval,
+                    nested: flight.depth > 0,
+                    arguments: Arc::clone(&arguments),
+                    deadline: request.timeout,
+                };
+                if let Some((code, message)) = guard.check(question).await.refusal() {
+                    return Err(flight.refuse(Stage::Guard, code, message));
+                }
+                flight.passed(Stage::Guard);
+            }
+        }
+
+        let budget = match &request.origin {
+            Origin::Nested(origin) => Arc::clone(&origin.budget),
+            _ => Arc::new(AtomicU32::new(self.parts.nested.calls)),
+        };
+        let context = CallContext {
+            run: request.run.clone(),
+            node: request.node.clone(),
+            attempt: request.attempt,
+            idempotency_key: format!("{}/{}", request.run, request.node),
+            timeout: request.timeout,
+        };
+        let nested = NestedCalls {
+            dispatcher: Arc::clone(self),
+            run: request.run.clone(),
+            node: request.node.clone(),
+            workflow: flight.workflow,
+            depth: flight.depth,
+            budget,
+            made: Arc::new(AtomicU32::new(0)),
+        };
+        let call = ClearedCall {
+            tool: request.tool.clone(),
+            arguments,
+            context,
+            nested,
+        };
+        Ok(Cleared { call, registered })
+    }
+
+    async fn run_handler(&self, flight: &InFlight<'_>, cleared: Cleared<'_>) -> Result<Reply, CallError> {
+        let reply = match cleared.registered.backend.call(cleared.call).await {
+            Ok(reply) => reply,
+            Err(failure) => {
+                flight.emit(Stage::Handler, StageOutcome::Refused(failure.code));
+                return Err(CallError::of_handler(failure));
+            }
+        };
+        flight.passed(Stage::Handler);
+        let Some(schema) = &cleared.registered.output else {
+            flight.not_needed(Stage::OutputSchema);
+            return Ok(reply);
+        };
+        let faults = match &reply.structured {
+            Some(value) => schema.faults(value),
+            None => {
+                let message = "the tool declares an output schema and returned no structured result";
+                return Err(flight.refuse(Stage::OutputSchema, Code::ResultInvalid, message));
+            }
+        };
+        if !faults.is_empty() {
+            let first = faults
+                .first()
+                .map(|f| format!("{}: {}", place(&f.pointer), f.message));
+            let message = format!(
+                "the result doesn't match the schema at {}",
+                first.unwrap_or_default()
+            );
+            let mut error = flight.refuse(Stage::OutputSchema, Code::ResultInvalid, message);
+            error.faults = faults;
+            return Err(error);
+        }
+        flight.passed(Stage::OutputSchema);
+        Ok(reply)
+    }
+}
+
+fn place(pointer: &str) -> &str {
+    if pointer.is_empty() {
+        "the top level"
+    } else {
+        pointer
+    }
+}
+
+impl InFlight<'_> {
+    /// The call is one that its origin has; gives the effect that a workflow assumes of it.
+    fn verify(&self) -> Result<Option<Effect>, CallError> {
+        let request = self.request;
+        let assumed = match &request.origin {
+            Origin::Direct | Origin::Nested(_) => None,
+            Origin::Workflow(workflow) => match workflow.node(&request.node) {
+                Some(node) if node.tool == request.tool => Some(node.effect),
+                _ => {
+                    let message = format!(
+                        "node `{}` with tool `{}` is not in the verified workflow",
+                        request.node, request.tool
+                    );
+                    return Err(self.refuse(Stage::Verify, Code::CallUnverified, message));
+                }
+            },
+        };
+        self.passed(Stage::Verify);
+        Ok(assumed)
+    }
+
+    fn bind<'r>(
+        &self,
+        registry: &'r Registry,
+        assumed: Option<Effect>,
+    ) -> Result<(&'r Registered, &'r Contract, Digest), CallError> {
+        let tool = &self.request.tool;
+        let refuse = |code, message: String| Err(self.refuse(Stage::Bind, code, message));
+        let Some(registered) = registry.get(tool) else {
+            return refuse(Code::ToolUnknown, registry.unknown(tool));
+        };
+        let (contract, digest) = match &registered.bound {
+            Bound::Reviewed { contract, digest } => (contract, *digest),
+            Bound::Missing => return refuse(Code::ContractMissing, format!("`{tool}` has no contract")),
+            Bound::Unreviewed => {
+                return refuse(
+                    Code::ContractUnreviewed,
+                    format!("the contract of `{tool}` is not reviewed"),
+                );
+            }
+            Bound::Drifted { differences } => {
+                let message = format!("`{tool}` is not what was reviewed: {}", differences.join("; "));
+                return refuse(Code::ContractDrift, message);
+            }
+        };
+        if let Some(assumed) = assumed.filter(|assumed| *assumed < contract.effect) {
+            let message = format!(
+                "the workflow orders `{tool}` as `{assumed}`, its contract says `{}`; compile again with the plugin loaded",
+                contract.effect
+            );
+            return refuse(Code::ContractDrift, message);
+        }
+        self.passed(Stage::Bind);
+        Ok((registered, contract, digest))
+    }
+
+    /// Whether the call needs an approval.
+    fn policy(&self, policy: &Policy, effect: Effect) -> Result<bool, CallError> {
+        let tool = &self.request.tool;
+        let decision = policy.decide(PolicyInput { tool, effect });
+        if decision.action == Action::Deny {
+            let message = format!("`{tool}` has effect `{effect}`; {} denies it", decision.rule);
+            return Err(self.refuse(Stage::Policy, Code::PolicyDenied, message));
+        }
+        self.passed(Stage::Policy);
+        Ok(decision.action == Action::Approval)
+    }
+
+    async fn approval(
+        &self,
+        gate: Option<&dyn ApprovalGate>,
+        needed: bool,
+        approval: ApprovalRequest,
+    ) -> Result<(), CallError> {
+        if !needed {
+            self.not_needed(Stage::Approval);
+            return Ok(());
+        }
+        let answer = match gate {
+            Some(gate) => gate.take(&approval, &self.request.run).await,
+            None => Err(Unapproved::Missing),
+        };
+        let Err(refusal) = answer else {
+            self.passed(Stage::Approval);
+            return Ok(());
+        };
+        let why = match refusal {
+            Unapproved::Missing => "needs an approval",
+            Unapproved::Expired => "had an approval that has expired",
+            Unapproved::UsedUp => "had an approval that is used up",
+        };
+        let message = format!(
+            "node `{}`, tool `{}` {why}: {}",
+            approval.node,
+            approval.tool,
+            approval.id()
+        );
+        let mut error = self.refuse(Stage::Approval, refusal.code(), message);
+        error.approval = Some(Box::new(approval));
+        Err(error)
+    }
+
+    fn refuse(&self, stage: Stage, code: Code, message: impl Into<String>) -> CallError {
+        self.emit(stage, StageOutcome::Refused(code));
+        CallError::new(stage, code, message)
+    }
+
+    fn passed(&self, stage: Stage) {
+        self.emit(stage, StageOutcome::Passed);
+    }
+
+    fn not_needed(&self, stage: Stage) {
+        self.emit(stage, StageOutcome::NotNeeded);
+    }
+
+    fn emit(&self, stage: Stage, outcome: StageOutcome) {
+        let Some(sink) = &self.dispatcher.parts.events else {
+            return;
+        };
+        sink.emit(&Event::Stage {
+            run: self.request.run.clone(),
+            node: self.request.node.clone(),
+            attempt: self.request.attempt,
+            tool: self.request.tool.clone(),
+            depth: self.depth,
+            stage,
+            outcome,
+        });
+    }
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher")
+            .field("registry", &self.parts.registry)
+            .finish_non_exhaustive()
+    }
+}
