@@ -19,6 +19,7 @@ pub mod effect;
 pub mod event;
 pub mod guard;
 pub mod id;
+pub mod journal;
 pub mod json;
 pub mod policy;
 pub mod problem;

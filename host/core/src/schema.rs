@@ -49,10 +49,7 @@ impl Schema {
         self.validator
             .iter_errors(value)
             .take(MAX_FAULTS)
-            .map(|error| Fault {
-                pointer: error.instance_path().to_string(),
-                message: describe(&error),
-            })
+            .map(|error| Fault { pointer: error.instance_path().to_string(), message: describe(&error) })
             .collect()
     }
 }
@@ -61,11 +58,7 @@ impl Schema {
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let whole = error.instance().to_string();
     let text = error.to_string();
-    let text = if whole.len() > 60 {
-        text.replace(&whole, &shown(error.instance()))
-    } else {
-        text
-    };
+    let text = if whole.len() > 60 { text.replace(&whole, &shown(error.instance())) } else { text };
     text.replace(['\n', '\r'], " ")
 }
 

@@ -7,11 +7,13 @@
 //! nodes that come before, and no cycle; only [`verify`] makes one.
 
 mod expr;
+mod inputs;
 mod model;
 mod parse;
 mod verify;
 
 pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
+pub use inputs::bind_inputs;
 pub use model::{
     Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
 };
