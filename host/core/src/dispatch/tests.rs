@@ -110,16 +110,18 @@ fn descriptor(name: &str, effect: Effect) -> ToolDescriptor {
     }
 }
 
+type Change<T> = Box<dyn Fn(&mut T)>;
+
 /// How one case differs from a call that succeeds.
 struct Setup {
     tool: &'static str,
     node: &'static str,
     assumed: Effect,
     arguments: Value,
-    contract: Option<Box<dyn Fn(&mut Contract)>>,
+    contract: Option<Change<Contract>>,
     trust: Trust,
     policy: Policy,
-    approve: Option<Box<dyn Fn(&mut Approval)>>,
+    approve: Option<Change<Approval>>,
     guard: Option<GuardVerdict>,
     result: Option<Value>,
 }
