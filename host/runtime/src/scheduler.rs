@@ -354,3 +354,6 @@ impl Loop<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
