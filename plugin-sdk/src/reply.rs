@@ -197,7 +197,7 @@ impl<T: Serialize + JsonSchema> Output for T {
     }
 
     fn schema() -> Option<Value> {
-        schema::output::<T>()
+        schema::output(T::json_schema)
     }
 }
 
@@ -214,7 +214,7 @@ impl<T: Serialize + JsonSchema> Output for Reply<T> {
     }
 
     fn schema() -> Option<Value> {
-        schema::output::<T>()
+        schema::output(T::json_schema)
     }
 }
 

@@ -4,18 +4,16 @@
 //!
 //! INVARIANT: an input schema admits no property it doesn't name, unless its type says so.
 
-use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::Schema;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// The schema of a tool's arguments.
-pub(crate) fn input<T: JsonSchema>() -> Value {
-    let mut schema = settings()
-        .for_deserialize()
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
-    tidy(&mut schema);
+/// What `JsonSchema` has for each type: all that is done with a type happens here once, not once per type.
+type Describe = fn(&mut SchemaGenerator) -> Schema;
+
+/// The schema of a tool's arguments, from their type's `json_schema`.
+pub(crate) fn input(describe: Describe) -> Value {
+    let mut schema = make(describe, settings().for_deserialize());
     close(&mut schema, true);
     if let Some(object) = schema.as_object_mut() {
         object.entry("type").or_insert_with(|| json!("object"));
@@ -24,13 +22,8 @@ pub(crate) fn input<T: JsonSchema>() -> Value {
 }
 
 /// The schema of a tool's structured data, if every value of the type is a JSON object.
-pub(crate) fn output<T: JsonSchema>() -> Option<Value> {
-    let mut schema = settings()
-        .for_serialize()
-        .into_generator()
-        .into_root_schema_for::<T>()
-        .to_value();
-    tidy(&mut schema);
+pub(crate) fn output(describe: Describe) -> Option<Value> {
+    let mut schema = make(describe, settings().for_serialize());
     if !only_objects(&schema) {
         return None;
     }
@@ -40,6 +33,18 @@ pub(crate) fn output<T: JsonSchema>() -> Option<Value> {
     Some(schema)
 }
 
+fn make(describe: Describe, settings: SchemaSettings) -> Value {
+    let mut generator = settings.into_generator();
+    let mut schema = describe(&mut generator).to_value();
+    // Only types that contain themselves are left to refer to.
+    let definitions = generator.take_definitions(true);
+    if let (Some(object), false) = (schema.as_object_mut(), definitions.is_empty()) {
+        object.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    drop_number_formats(&mut schema);
+    schema
+}
+
 fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None; // 2020-12 is what the contract assumes
@@ -47,15 +52,7 @@ fn settings() -> SchemaSettings {
     })
 }
 
-/// Drops the root title, which is the name of a Rust type, and formats that only name Rust number types:
-/// strict validators refuse formats they don't know.
-fn tidy(schema: &mut Value) {
-    if let Some(object) = schema.as_object_mut() {
-        object.remove("title");
-    }
-    drop_number_formats(schema);
-}
-
+/// Drops formats that only name Rust number types: strict validators refuse formats they don't know.
 fn drop_number_formats(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else {
         return;
@@ -184,7 +181,7 @@ mod tests {
             "required": ["count"], "additionalProperties": false,
         });
         assert_eq!(
-            input::<Outer>(),
+            input(Outer::json_schema),
             json!({
                 "type": "object",
                 "properties": {
@@ -199,7 +196,7 @@ mod tests {
 
     #[test]
     fn each_variant_is_closed() {
-        let schema = input::<Either>();
+        let schema = input(Either::json_schema);
         let variants = schema["oneOf"].as_array().unwrap();
         assert_eq!(variants.len(), 2);
         assert!(
@@ -213,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_flattened_enum_does_not_forbid_the_rest() {
-        let schema = input::<Flat>();
+        let schema = input(Flat::json_schema);
         assert_eq!(schema["unevaluatedProperties"], json!(false));
         let open = |variant: &Value| variant.get("additionalProperties").is_none();
         assert!(schema["oneOf"].as_array().unwrap().iter().all(open));
@@ -221,10 +218,10 @@ mod tests {
 
     #[test]
     fn only_objects_have_an_output_schema() {
-        assert_eq!(output::<Outer>().unwrap()["type"], "object");
-        assert_eq!(output::<Either>().unwrap()["type"], "object");
-        assert_eq!(output::<String>(), None);
-        assert_eq!(output::<Option<Outer>>(), None);
-        assert_eq!(output::<()>(), None);
+        assert_eq!(output(Outer::json_schema).unwrap()["type"], "object");
+        assert_eq!(output(Either::json_schema).unwrap()["type"], "object");
+        assert_eq!(output(String::json_schema), None);
+        assert_eq!(output(Option::<Outer>::json_schema), None);
+        assert_eq!(output(<()>::json_schema), None);
     }
 }

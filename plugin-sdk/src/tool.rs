@@ -171,7 +171,7 @@ impl Tools {
                     name: name.to_owned(),
                     title: None,
                     description: description.to_owned(),
-                    input_schema: schema::input::<A>(),
+                    input_schema: schema::input(A::json_schema),
                     output_schema: R::schema(),
                     effect,
                     idempotency: Idempotency::Unknown,

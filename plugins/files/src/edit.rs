@@ -55,7 +55,7 @@ pub(crate) fn edit_file(args: EditArgs) -> Result<Reply<Text>, Error> {
     }
     let report = fenced(&diff::unified(&path, &original, &edited));
     if !args.dry_run {
-        write::replace(path, edited.as_bytes())?;
+        write::replace(&path, edited.as_bytes())?;
     }
     Ok(text(report))
 }

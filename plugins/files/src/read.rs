@@ -136,7 +136,7 @@ pub(crate) fn read_media_file(args: PathArgs) -> Result<Reply<MediaResult>, Erro
 
 /// All bytes of a file at a resolved path.
 pub(crate) fn bytes(path: &str) -> Result<Vec<u8>, Error> {
-    let mut file = open(path)?;
+    let mut file = open(path, "open")?;
     let mut data = Vec::new();
     file.read_to_end(&mut data)
         .map_err(|error| failure::io(&error, "read", path))?;
@@ -147,12 +147,13 @@ fn whole(path: &str) -> Result<String, Error> {
     Ok(lossy(bytes(path)?))
 }
 
-fn open(path: &str) -> Result<File, Error> {
+/// Opens a file; `action` is what an error says was tried.
+fn open(path: &str, action: &str) -> Result<File, Error> {
     // Asked first, because what opening and reading a directory says differs between systems.
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
         return Err(failure::is_directory("read"));
     }
-    File::open(path).map_err(|error| failure::io(&error, "open", path))
+    File::open(path).map_err(|error| failure::io(&error, action, path))
 }
 
 fn lossy(data: Vec<u8>) -> String {
@@ -161,7 +162,7 @@ fn lossy(data: Vec<u8>) -> String {
 }
 
 fn first_lines(path: &str, count: u64) -> Result<String, Error> {
-    let mut reader = BufReader::new(open(path)?);
+    let mut reader = BufReader::new(open(path, "open")?);
     let mut data = Vec::new();
     for _ in 0..count {
         let read = reader
@@ -178,7 +179,7 @@ fn first_lines(path: &str, count: u64) -> Result<String, Error> {
 }
 
 fn last_lines(path: &str, count: u64) -> Result<String, Error> {
-    let mut file = open(path)?;
+    let mut file = open(path, "stat")?;
     let data = tail(&mut file, count).map_err(|error| failure::io(&error, "read", path))?;
     let text = lossy(data).replace("\r\n", "\n");
     // What follows the last line feed counts as a line, even if it is empty.
@@ -232,8 +233,8 @@ fn mime_type(path: &str) -> &'static str {
 fn file_uri(path: &str) -> String {
     let mut uri = String::from("file://");
     for byte in path.bytes() {
-        // The characters that the URL standard encodes in a path, and those that would end the path.
-        if byte.is_ascii_graphic() && !b"\"#%<>?\\`{}".contains(&byte) {
+        // What Node's `pathToFileURL` encodes.
+        if byte.is_ascii_graphic() && !b"\"#%<>?[\\]^`{|}~".contains(&byte) {
             uri.push(char::from(byte));
         } else {
             uri.push_str(&format!("%{byte:02X}"));

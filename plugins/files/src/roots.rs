@@ -6,6 +6,7 @@
 //! INVARIANT: a resolved path is absolute, without `.`, `..` and empty parts, and inside a granted directory.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use t2m_plugin_sdk::Error;
 
@@ -47,8 +48,13 @@ pub(crate) mod native {
     }
 }
 
-/// Resolves a path as given by the caller.
+/// Resolves a path as given by the caller, and follows the link it may be.
 pub(crate) fn resolve(requested: &str) -> Result<String, Error> {
+    follow(place(requested)?)
+}
+
+/// Resolves a path as given by the caller to the place it names, be that a link or not.
+pub(crate) fn place(requested: &str) -> Result<String, Error> {
     if requested == "~" || requested.starts_with("~/") {
         return Err(Error::invalid_arguments(format!(
             "the sandbox has no home directory: give an absolute path instead of {requested}"
@@ -84,32 +90,42 @@ pub(crate) fn resolve(requested: &str) -> Result<String, Error> {
     Ok(absolute)
 }
 
-/// Follows the link that a resolved path may be, so that replacing the file leaves the link alone.
-pub(crate) fn follow(path: String) -> Result<String, Error> {
+/// Follows links by hand: only so does replacing a file leave the link to it alone, and an error can say
+/// where a link leads.
+fn follow(path: String) -> Result<String, Error> {
+    let roots = list();
     let mut current = path;
     for _ in 0..MAX_LINKS {
-        if !fs::symlink_metadata(&current).is_ok_and(|metadata| metadata.is_symlink()) {
-            return Ok(current);
+        match fs::symlink_metadata(&current) {
+            Ok(metadata) if metadata.is_symlink() => {}
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
+                return Err(failure::io(&error, "realpath", &current));
+            }
+            // Whatever else is wrong with it, what is about to be done will say so.
+            _ => return Ok(current),
         }
-        let target =
-            fs::read_link(&current).map_err(|error| failure::io(&error, "readlink", &current))?;
-        let target = normalize(&format!(
-            "{}/{}",
-            parent(&current),
-            target.to_string_lossy()
-        ));
-        let roots = list();
-        if !inside(&target, &roots) {
-            return Err(denied(format!(
+        let outside = |target: &str| {
+            denied(format!(
                 "symlink target outside allowed directories: {target} not in {}",
                 roots.join(", ")
-            )));
+            ))
+        };
+        // The sandbox doesn't tell where an absolute link leads.
+        let target = fs::read_link(&current).map_err(|_| outside(&current))?;
+        let target = target.to_string_lossy();
+        let target = if target.starts_with('/') {
+            normalize(&target)
+        } else {
+            normalize(&join(parent(&current), &target))
+        };
+        if !inside(&target, &roots) {
+            return Err(outside(&target));
         }
         current = target;
     }
     Err(Error::new(
         "failed",
-        format!("ELOOP: too many symbolic links encountered, open '{current}'"),
+        format!("ELOOP: too many symbolic links encountered, realpath '{current}'"),
     ))
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct MoveArgs {
 
 pub(crate) fn write_file(args: WriteArgs) -> Result<Reply<Text>, Error> {
     let path = roots::resolve(&args.path)?;
-    replace(path, args.content.as_bytes())?;
+    replace(&path, args.content.as_bytes())?;
     Ok(text(format!("Successfully wrote to {}", args.path)))
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn create_directory(args: PathArgs) -> Result<Reply<Text>, Error> {
 }
 
 pub(crate) fn move_file(args: MoveArgs) -> Result<Reply<Text>, Error> {
-    let source = roots::resolve(&args.source)?;
-    let destination = roots::resolve(&args.destination)?;
+    let source = roots::place(&args.source)?;
+    let destination = roots::place(&args.destination)?;
     // WASI has no rename that fails if the target exists, so what appears after this look is replaced.
     match fs::symlink_metadata(&destination) {
         Ok(_) => {
@@ -67,14 +67,13 @@ pub(crate) fn move_file(args: MoveArgs) -> Result<Reply<Text>, Error> {
 }
 
 /// Replaces the content of a file at a resolved path, or makes the file.
-pub(crate) fn replace(path: String, content: &[u8]) -> Result<(), Error> {
-    let path = roots::follow(path)?;
-    if fs::metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+pub(crate) fn replace(path: &str, content: &[u8]) -> Result<(), Error> {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
         return Err(failure::is_directory(&format!("open '{path}'")));
     }
-    let refused = |error: io::Error| failure::io(&error, "open", &path);
-    let temporary = write_temporary(roots::parent(&path), content).map_err(refused)?;
-    fs::rename(&temporary, &path).map_err(|error| {
+    let refused = |error: io::Error| failure::io(&error, "open", path);
+    let temporary = write_temporary(roots::parent(path), content).map_err(refused)?;
+    fs::rename(&temporary, path).map_err(|error| {
         // The temporary file is in the way of nobody; the first error is the one worth telling.
         drop(fs::remove_file(&temporary));
         refused(error)
