@@ -3,8 +3,8 @@
 //! Owns `*`, `?`, `[…]`, `{a,b}`, `{1..3}`, `**`, a leading `!` and escapes. Refuses extended globs such as
 //! `+(a|b)`, with an error, and hidden files get no special treatment.
 //!
-//! INVARIANT: matching takes time proportional to pattern times path, for each of at most
-//! [`MAX_ALTERNATIVES`] alternatives.
+//! INVARIANT: matching never takes exponential time, and there are at most
+//! [`MAX_ALTERNATIVES`] alternatives to match.
 
 use t2m_plugin_sdk::Error;
 
@@ -17,6 +17,9 @@ pub(crate) struct Glob {
     negated: bool,
     alternatives: Vec<Vec<Part>>,
 }
+
+/// Tells whether a character belongs to a named class.
+type Test = fn(&char) -> bool;
 
 #[derive(Debug)]
 enum Part {
@@ -33,7 +36,7 @@ enum Token {
     Class {
         negated: bool,
         ranges: Vec<(char, char)>,
-        named: Vec<fn(&char) -> bool>,
+        named: Vec<Test>,
     },
 }
 
@@ -55,10 +58,7 @@ impl Glob {
         let negated = (pattern.len() - body.len()) % 2 == 1;
         let mut expanded = Vec::new();
         expand(body, &mut expanded)?;
-        let alternatives = expanded
-            .iter()
-            .map(|text| text.split('/').map(part).collect())
-            .collect();
+        let alternatives = expanded.iter().map(|text| parts(text)).collect();
         Ok(Self {
             negated,
             alternatives,
@@ -176,6 +176,17 @@ fn range(text: &str) -> Option<Vec<String>> {
     })
 }
 
+/// Splits at slashes; a row of them counts as one, but one at either end stays.
+fn parts(text: &str) -> Vec<Part> {
+    let count = text.split('/').count();
+    let is_end = |index: usize| index == 0 || index + 1 == count;
+    let parts = text.split('/').enumerate();
+    parts
+        .filter(|(index, text)| !text.is_empty() || is_end(*index))
+        .map(|(_, text)| part(text))
+        .collect()
+}
+
 fn part(text: &str) -> Part {
     if text == "**" {
         return Part::Deep;
@@ -255,12 +266,12 @@ fn unescape(text: &[char]) -> Option<(char, &[char])> {
 }
 
 /// Reads `[:alpha:]` and the like.
-fn posix(text: &[char]) -> Option<(fn(&char) -> bool, &[char])> {
+fn posix(text: &[char]) -> Option<(Test, &[char])> {
     let rest = text.strip_prefix(&['[', ':'])?;
     let end = rest.iter().position(|c| *c == ':')?;
     let name: String = rest.iter().take(end).collect();
     let after = rest.get(end..)?.strip_prefix(&[':', ']'])?;
-    let test: fn(&char) -> bool = match name.as_str() {
+    let test: Test = match name.as_str() {
         "alpha" => |c| c.is_alphabetic(),
         "digit" => |c| c.is_numeric(),
         "alnum" => |c| c.is_alphanumeric(),
@@ -286,7 +297,7 @@ fn matches_parts(parts: &[Part], names: &[Vec<char>]) -> bool {
                 name,
                 |token, c| token.matches(*c),
                 |token| matches!(token, Token::Many),
-            ) && !(name.is_empty() && !tokens.is_empty())
+            ) && (tokens.is_empty() || !name.is_empty())
         }
     };
     // `**` at the end stands for at least one name: `a/**` is what lies in `a`, not `a`.
@@ -394,6 +405,7 @@ mod tests {
             ("ac", "{a{b,c},d}", true),
             ("x.txt", "/x.txt", false),
             ("a", "a/", false),
+            ("a/b", "a//b", true),
             ("a", "[[:alpha:]]", true),
             ("1", "[[:alpha:]]", false),
             ("aXbXc", "a*b*c", true),
