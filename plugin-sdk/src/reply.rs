@@ -174,26 +174,9 @@ pub trait Output {
 }
 
 impl<T: Serialize + JsonSchema> Output for T {
+    #[inline(never)] // one copy per type of result instead of one per tool
     fn finish(self) -> Result<Outcome, Error> {
-        let json = serde_json::to_string(&self)?;
-        Ok(if json.starts_with('{') {
-            Outcome {
-                content: vec![Content::Text(json.clone())],
-                structured: Some(json),
-            }
-        } else if json.starts_with('"') {
-            Outcome {
-                content: vec![Content::Text(serde_json::from_str(&json)?)],
-                structured: None,
-            }
-        } else if json == "null" {
-            Outcome::default()
-        } else {
-            Outcome {
-                content: vec![Content::Text(json)],
-                structured: None,
-            }
-        })
+        of_json(serde_json::to_string(&self)?)
     }
 
     fn schema() -> Option<Value> {
@@ -201,12 +184,38 @@ impl<T: Serialize + JsonSchema> Output for T {
     }
 }
 
+fn of_json(json: String) -> Result<Outcome, Error> {
+    let text = |text| vec![Content::Text(text)];
+    Ok(if json.starts_with('{') {
+        Outcome {
+            content: text(json.clone()),
+            structured: Some(json),
+        }
+    } else if json.starts_with('"') {
+        Outcome {
+            content: text(serde_json::from_str(&json)?),
+            structured: None,
+        }
+    } else if json == "null" {
+        Outcome::default()
+    } else {
+        Outcome {
+            content: text(json),
+            structured: None,
+        }
+    })
+}
+
 impl<T: Serialize + JsonSchema> Output for Reply<T> {
+    #[inline(never)]
     fn finish(self) -> Result<Outcome, Error> {
-        let mut outcome = match self.structured {
-            Some(data) => data.finish()?,
-            None => Outcome::default(),
+        let Some(data) = self.structured else {
+            return Ok(Outcome {
+                content: self.content,
+                structured: None,
+            });
         };
+        let mut outcome = data.finish()?;
         if !self.content.is_empty() {
             outcome.content = self.content;
         }

@@ -265,6 +265,7 @@ pub(crate) fn call<P: Plugin>(name: String, json: &str) -> Result<Outcome, Error
     }
 }
 
+#[inline(never)] // one copy per type of arguments instead of one per tool
 fn arguments<A: DeserializeOwned>(json: &str) -> Result<A, Error> {
     // serde would also take a list for a struct.
     if !json.trim_start().starts_with('{') {
