@@ -3,7 +3,7 @@
 //! Owns the rule that turns a Rust value into content blocks and structured JSON. Refuses to render for
 //! people beyond compact JSON: a tool that wants prose says so with [`Reply`].
 //!
-//! INVARIANT: `structured` is always the text of a JSON object.
+//! INVARIANT: what is made here as `structured` is the text of a JSON object.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -158,7 +158,8 @@ impl<T> Reply<T> {
     }
 }
 
-/// What a tool function may return: any type that serde can write and schemars describe, or a [`Reply`].
+/// What a tool function may return: any type that serde can write and schemars describe, a [`Reply`], or the
+/// [`Outcome`] of another tool as it is.
 ///
 /// A value that is written as a JSON object becomes structured data and a text block of the same JSON. A
 /// string becomes a text block, `()` and other nulls nothing, and everything else a text block of JSON.
@@ -181,6 +182,16 @@ impl<T: Serialize + JsonSchema> Output for T {
 
     fn schema() -> Option<Value> {
         schema::output(T::json_schema)
+    }
+}
+
+impl Output for Outcome {
+    fn finish(self) -> Result<Outcome, Error> {
+        Ok(self)
+    }
+
+    fn schema() -> Option<Value> {
+        None
     }
 }
 

@@ -41,6 +41,11 @@ fn make(describe: Describe, settings: SchemaSettings) -> Value {
     if let (Some(object), false) = (schema.as_object_mut(), definitions.is_empty()) {
         object.insert("$defs".to_owned(), Value::Object(definitions));
     }
+    // What a type's own documentation says is for readers of the code; the tool has its description.
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.remove("description");
+    }
     drop_number_formats(&mut schema);
     schema
 }
@@ -152,6 +157,7 @@ mod tests {
         count: u32,
     }
 
+    /// Not for the schema.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct Outer {
         /// All of them.
@@ -165,6 +171,11 @@ mod tests {
     enum Either {
         Left { a: i32 },
         Right { b: i32 },
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Tree {
+        branches: Vec<Tree>,
     }
 
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -214,6 +225,16 @@ mod tests {
         assert_eq!(schema["unevaluatedProperties"], json!(false));
         let open = |variant: &Value| variant.get("additionalProperties").is_none();
         assert!(schema["oneOf"].as_array().unwrap().iter().all(open));
+    }
+
+    #[test]
+    fn a_type_that_holds_itself_is_referred_to_and_closed() {
+        let schema = input(Tree::json_schema);
+        assert_eq!(schema["additionalProperties"], json!(false));
+        assert_eq!(
+            schema["$defs"]["Tree"]["additionalProperties"],
+            json!(false)
+        );
     }
 
     #[test]
