@@ -1,1 +1,25 @@
-//! Placeholder until its part lands.
+//! What the end-to-end tests of t2m-host share.
+//!
+//! It owns a clean place to run in ([`TestEnv`]), the real program ([`HostCli`]), golden files ([`golden`]),
+//! redaction ([`Redactor`]) and a recorder for real MCP servers ([`McpWireRecorder`]). It refuses to know
+//! what the host does: it starts programs and compares text.
+//!
+//! **Invariant:** nothing here waits without a time limit, and no child outlives the value that started it.
+
+mod child;
+mod cli;
+mod env;
+mod failure;
+pub mod filesystem;
+pub mod golden;
+mod locate;
+mod redact;
+mod wire;
+
+pub use cli::{CliOutput, HostCli};
+pub use env::TestEnv;
+pub use failure::{Failure, Outcome};
+pub use filesystem::record_filesystem_session;
+pub use locate::{data_dir, filesystem_server, host_binary};
+pub use redact::Redactor;
+pub use wire::{McpWireRecorder, now_rfc3339};

@@ -1,0 +1,47 @@
+//! Where built programs, installed servers and test data are.
+//!
+//! It refuses to build or install anything; it says which command does.
+//!
+//! **Invariant:** everything is found from the running test executable or this crate's folder, so any target
+//! folder and profile works.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Failure, Outcome};
+
+/// The `t2m-host` binary of the profile that this test was built with.
+pub fn host_binary() -> Outcome<PathBuf> {
+    let name = format!("t2m-host{}", std::env::consts::EXE_SUFFIX);
+    let test = std::env::current_exe()?;
+    // Test executables are in `<profile>/deps/`, binaries in `<profile>/`.
+    let found = test
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join(&name))
+        .find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Failure::new(format!(
+            "`{name}` is not built; run `cargo xtask test --only nextest`, which builds it"
+        ))
+    })
+}
+
+/// The main file of the official filesystem server, to be run with `node`.
+pub fn filesystem_server() -> Outcome<PathBuf> {
+    let file = "npm/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
+    let test = std::env::current_exe()?;
+    let found = test
+        .ancestors()
+        .skip(1)
+        .map(|folder| folder.join(file))
+        .find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Failure::new("the official filesystem server is not installed; run `cargo xtask test --only install`")
+    })
+}
+
+/// `tests/data/<area>`.
+pub fn data_dir(area: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(area)
+}

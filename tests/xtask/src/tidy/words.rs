@@ -1,0 +1,163 @@
+//! Words that must not stay in the tree: reminders, debugging aids, paths of one machine.
+//!
+//! It owns the lists and where they count. It refuses to understand what it reads: a word in a string or a
+//! comment counts like any other.
+//!
+//! **Invariant:** the lists are written in pieces, so that this file passes its own rule.
+
+use super::{Fault, Tree};
+
+/// What stays out of sources, and what to do instead.
+const REMINDERS: &[(&str, &str)] = &[
+    (concat!("TO", "DO"), "do it now or open an issue"),
+    (concat!("FIX", "ME"), "do it now or open an issue"),
+    (concat!("to", "do!("), "write it"),
+    (concat!("unimple", "mented!("), "write it"),
+    (concat!("db", "g!("), "remove it"),
+    (concat!("#[ig", "nore"), "a test runs or is deleted"),
+    (concat!("#[should_", "panic"), "assert the error that comes back"),
+];
+
+/// Kinds of files in which reminders are looked for.
+const SOURCES: [&str; 6] = [".rs", ".wit", ".toml", ".sh", ".yml", "ci/run"];
+
+/// Folders that name one machine when a path begins with them.
+const MACHINE: &[&str] = &[
+    concat!("/ro", "ot"),
+    concat!("/wo", "rk"),
+    concat!("/tm", "p"),
+    concat!("/mn", "t"),
+    concat!("/ho", "me"),
+    concat!("/Us", "ers"),
+];
+
+/// Made-up people whose home may appear in examples and recordings.
+const PEOPLE: [&str; 3] = ["user", "me", "alice"];
+
+/// Data that was recorded elsewhere and is kept as it was. Our own recordings are not among it.
+const RECORDED: &str = "tests/data/";
+const OURS: &str = "tests/data/recordings/";
+
+/// Checks every text file.
+pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (path, text) in tree.iter() {
+        let recorded = path.starts_with(RECORDED) && !path.starts_with(OURS);
+        if recorded {
+            continue;
+        }
+        let source = SOURCES.iter().any(|end| path.ends_with(end));
+        for (at, line) in text.lines().enumerate() {
+            for (word, advice) in REMINDERS
+                .iter()
+                .filter(|(word, _)| source && has_word(line, word))
+            {
+                let message = format!("`{}` must not stay: {advice}", word.trim_end_matches('('));
+                faults.push(Fault::new(path, at + 1, "word", message));
+            }
+            if let Some(found) = machine_path(line) {
+                let message = format!("`{found}` is a path of one machine; write a relative one");
+                faults.push(Fault::new(path, at + 1, "machine-path", message));
+            }
+        }
+    }
+    faults
+}
+
+/// Whether `word` occurs in `line` and isn't part of a longer word.
+pub(super) fn has_word(line: &str, word: &str) -> bool {
+    let part = |sign: char| sign.is_alphanumeric() || sign == '_';
+    let (first, last) = (word.starts_with(part), word.ends_with(part));
+    line.match_indices(word).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line.get(at + word.len()..).and_then(|text| text.chars().next());
+        let goes_on = (first && before.is_some_and(part)) || (last && after.is_some_and(part));
+        !goes_on
+    })
+}
+
+/// The first absolute path of a machine's own folder.
+fn machine_path(line: &str) -> Option<&str> {
+    MACHINE.iter().find_map(|folder| {
+        line.match_indices(folder).find_map(|(at, _)| {
+            // A relative path or an address that only contains the folder's name goes on here.
+            let inside = |sign: char| sign.is_alphanumeric() || "_-.~})]>*$%/".contains(sign);
+            if line.get(..at)?.chars().next_back().is_some_and(inside) {
+                return None;
+            }
+            let rest = line.get(at + folder.len()..)?;
+            let longer = |sign: char| sign.is_alphanumeric() || "_-.".contains(sign);
+            if rest.starts_with(longer) {
+                return None;
+            }
+            let next = rest.strip_prefix('/').unwrap_or_default();
+            let end = next.find(|sign: char| !longer(sign)).unwrap_or(next.len());
+            let name = next.get(..end)?;
+            let homes = folder.ends_with("me") || folder.ends_with("ers");
+            if homes && (name.is_empty() || PEOPLE.contains(&name)) {
+                return None;
+            }
+            Some(*folder)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{places, tree};
+    use super::*;
+
+    #[test]
+    fn every_reminder_is_found_in_sources_and_not_in_prose() {
+        for (word, _) in REMINDERS {
+            let line = format!("x\n  {word}\n");
+            assert_eq!(
+                places(&check(&tree(&[("a.rs", &line)]))),
+                ["a.rs:2 word"],
+                "{word}"
+            );
+            assert_eq!(check(&tree(&[("a.md", &line)])), [], "{word}");
+        }
+    }
+
+    #[test]
+    fn a_longer_word_is_another_word() {
+        let text = format!("{}S {}s my_{}\n", REMINDERS[0].0, "Todo", REMINDERS[2].0);
+        assert_eq!(check(&tree(&[("a.rs", &text)])), []);
+    }
+
+    #[test]
+    fn a_path_of_one_machine_is_found_in_any_text_file() {
+        for folder in MACHINE {
+            for text in [
+                format!("\"{folder}/x/y\""),
+                format!("see {folder}/x."),
+                format!("--dir={folder}/x"),
+            ] {
+                let found = check(&tree(&[("README.md", &text)]));
+                assert_eq!(places(&found), ["README.md:1 machine-path"], "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_that_only_look_like_one_are_left_alone() {
+        let pieces: Vec<String> = MACHINE
+            .iter()
+            .map(|folder| format!("a{folder}/b {{dir}}{folder}/c"))
+            .collect();
+        let homes = format!("{}/user/notes {}/me/x", MACHINE[4], MACHINE[4]);
+        let longer = format!("{}s {}-x {}-space", MACHINE[0], MACHINE[2], MACHINE[1]);
+        for text in [pieces.join(" "), homes, longer] {
+            assert_eq!(check(&tree(&[("a.rs", &text)])), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn recorded_data_stays_as_it_was_except_our_own_recordings() {
+        let text = format!("{}/x", MACHINE[0]);
+        assert_eq!(check(&tree(&[("tests/data/traces/a.jsonl", &text)])), []);
+        let ours = check(&tree(&[("tests/data/recordings/a.jsonl", &text)]));
+        assert_eq!(places(&ours), ["tests/data/recordings/a.jsonl:1 machine-path"]);
+    }
+}
