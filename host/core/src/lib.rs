@@ -18,4 +18,5 @@ pub mod json;
 pub mod problem;
 pub mod schema;
 pub mod tool;
+pub mod trace;
 pub mod workflow;
