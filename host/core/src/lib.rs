@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
+pub mod compiler;
 pub mod digest;
 pub mod document;
 pub mod effect;
