@@ -152,6 +152,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The fields that were not asked for, to be kept as they are.
+    pub fn into_rest(self) -> Map<String, Value> {
+        self.map
+            .iter()
+            .filter(|(key, _)| !self.known.contains(key.as_str()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+
     /// Goes through without minding fields that were not asked for.
     pub fn ignore_rest(self) {}
 }

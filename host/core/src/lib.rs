@@ -11,6 +11,7 @@
 
 pub mod approval;
 pub mod code;
+pub mod compiler;
 pub mod contract;
 pub mod digest;
 pub mod dispatch;
@@ -25,4 +26,5 @@ pub mod policy;
 pub mod problem;
 pub mod schema;
 pub mod tool;
+pub mod trace;
 pub mod workflow;
