@@ -45,6 +45,6 @@ pub use engine::EngineInfo;
 pub use error::SandboxError;
 pub use grants::{Access, DirGrant, Grants};
 pub use limits::Limits;
-pub use plugin::{Plugin, PluginSource};
+pub use plugin::{Description, Plugin, PluginSource};
 pub use sandbox::{Sandbox, SandboxConfig};
 pub use sdk::SdkVersion;

@@ -106,8 +106,35 @@ impl fmt::Debug for Plugin {
     }
 }
 
+/// What a component offers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Digest of the component's bytes.
+    pub digest: Digest,
+    /// What the component says it was built with.
+    pub sdk: Option<SdkVersion>,
+    /// Its tools, in its own order.
+    pub tools: Vec<ToolDescriptor>,
+}
+
 /// Loads a plugin.
 pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
+    let files = !source.grants.dirs.is_empty();
+    open(shared, source, files).await.map(Arc::new)
+}
+
+/// Asks a component what it offers. It is linked as if it had every grant and gets none of them.
+pub(crate) async fn describe(
+    shared: &Arc<Shared>,
+    id: PluginId,
+    wasm: Arc<[u8]>,
+) -> Result<Description, SandboxError> {
+    let source = PluginSource { id, wasm, grants: Grants::default(), limits: Limits::default() };
+    let Plugin { digest, sdk, tools, .. } = open(shared, source, true).await?;
+    Ok(Description { digest, sdk, tools })
+}
+
+async fn open(shared: &Arc<Shared>, source: PluginSource, files: bool) -> Result<Plugin, SandboxError> {
     let PluginSource {
         id,
         wasm,
@@ -125,7 +152,6 @@ pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<A
     let grants = OpenGrants::open(&grants)?;
     let size = wasm.len();
     let here = Arc::clone(shared);
-    let files = grants.has_files();
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
     let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, files)).await;
     let prepared = prepared
@@ -144,7 +170,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<A
     let described = call::describe(&plugin).await?;
     plugin.tools = convert::descriptors(described, plugin.limits.transfer_bytes)
         .map_err(|problems| SandboxError::new(Code::PluginInvalid, problems.join("; ")))?;
-    Ok(Arc::new(plugin))
+    Ok(plugin)
 }
 
 struct Prepared {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use t2m_core::id::PluginId;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 
@@ -16,7 +17,7 @@ use crate::cache::Cache;
 use crate::engine::{self, EngineInfo};
 use crate::error::SandboxError;
 use crate::limits::Limits;
-use crate::plugin::{self, Plugin, PluginSource};
+use crate::plugin::{self, Description, Plugin, PluginSource};
 
 /// How a sandbox is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +98,11 @@ impl Sandbox {
     /// the same holds for the calls of the plugin.
     pub async fn load(&self, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
         plugin::load(&self.shared, source).await
+    }
+
+    /// Asks a component what it offers, without granting it anything. Needs the same runtime as [`Sandbox::load`].
+    pub async fn describe(&self, id: PluginId, wasm: Arc<[u8]>) -> Result<Description, SandboxError> {
+        plugin::describe(&self.shared, id, wasm).await
     }
 
     /// How this sandbox runs on this machine.
