@@ -92,7 +92,7 @@ pub trait Plugin {
 /// What the custom section `t2m-plugin` of every component built with this crate holds.
 ///
 /// The host reads it before it instantiates anything. The section lies in the core module inside the
-/// component and survives `strip = "debuginfo"`, but not `strip = true`.
+/// component and survives every kind of `strip`, which only takes names and debug information.
 pub const SECTION: &str = concat!(
     r#"{"wit":"0.1.0","sdk":""#,
     env!("CARGO_PKG_VERSION"),
