@@ -337,11 +337,13 @@ pub fn json_schema() -> Value {
     };
     let input = schema_of(schemars::schema_for!(Input));
     let recorded = schema_of(schemars::schema_for!(super::model::Recorded));
-    let source = schema_of(schemars::schema_for!(super::model::Provenance));
+    let mut source = schema_of(schemars::schema_for!(super::model::Provenance));
+    // References of the derived schema lead to the root of the document it stands in.
+    let shared = source.as_object_mut().and_then(|map| map.remove("$defs"));
     let effect = schema_of(schemars::schema_for!(crate::effect::Effect));
     let idempotency = schema_of(schemars::schema_for!(crate::effect::Idempotency));
     let id = json!({"type": "string", "minLength": 1, "maxLength": 256});
-    json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "t2m-host workflow, version 1",
         "type": "object",
@@ -409,5 +411,9 @@ pub fn json_schema() -> Value {
                 },
             },
         },
-    })
+    });
+    if let (Some(Value::Object(mut shared)), Some(Value::Object(defs))) = (shared, schema.get_mut("$defs")) {
+        defs.append(&mut shared);
+    }
+    schema
 }
