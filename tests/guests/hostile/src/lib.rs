@@ -200,11 +200,11 @@ fn allocate_politely() -> Result<ToolResult, ToolError> {
     }
 }
 
+/// Frames without arrays: those would lie in linear memory and leave it before the call stack ends.
 #[expect(unconditional_recursion, reason = "the stack has to end")]
 #[inline(never)]
 fn recurse(depth: u64) -> u64 {
-    let frame = black_box([depth; 16]);
-    recurse(depth.wrapping_add(1)).wrapping_add(frame.iter().sum())
+    recurse(black_box(depth.wrapping_add(1))).wrapping_add(depth)
 }
 
 fn spam() -> ! {
