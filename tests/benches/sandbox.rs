@@ -73,7 +73,7 @@ fn calls(criterion: &mut Criterion) {
         }];
         let source = PluginSource {
             id: "hostile".parse().expect("a plugin name"),
-            wasm: std::fs::read(env!("T2M_GUEST_HOSTILE"))
+            wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE"))
                 .expect("the guest")
                 .into(),
             grants: Grants { dirs },

@@ -41,7 +41,7 @@ fn grant(path: &Path, access: Access) -> Grants {
 async fn load(sandbox: &Sandbox, grants: Grants, limits: Limits) -> Result<Arc<Plugin>, SandboxError> {
     let source = PluginSource {
         id: "hostile".parse().unwrap(),
-        wasm: std::fs::read(env!("T2M_GUEST_HOSTILE")).unwrap().into(),
+        wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap().into(),
         grants,
         limits,
     };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::child::Running;
-use crate::{Failure, Outcome, TestEnv, host_binary};
+use crate::{cache_dir, Failure, Outcome, TestEnv, host_binary};
 
 /// Longer than any command takes on two busy cores, shorter than nextest's own limit.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub struct HostCli {
 impl HostCli {
     /// The built binary in the environment of a test.
     pub fn new(env: &TestEnv) -> Outcome<Self> {
-        Ok(Self::of(env.command(host_binary()?)))
+        Ok(Self::of(env.command(host_binary()?)).env("T2M_CACHE_DIR", cache_dir()))
     }
 
     fn of(command: Command) -> Self {

@@ -45,3 +45,9 @@ pub fn filesystem_server() -> Outcome<PathBuf> {
 pub fn data_dir(area: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(area)
 }
+
+/// Compiled plugins, shared by all tests of a profile, so that each is compiled once.
+pub fn cache_dir() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_default();
+    test.parent().and_then(Path::parent).unwrap_or(Path::new(".")).join("plugin-cache")
+}

@@ -96,11 +96,6 @@ impl OpenGrants {
         }
     }
 
-    /// Whether any file can be reached.
-    pub(crate) fn has_files(&self) -> bool {
-        !self.dirs.is_empty()
-    }
-
     /// Hands the folders to one call.
     pub(crate) fn preopen(&self, wasi: &mut WasiCtxBuilder) -> wasmtime::Result<()> {
         for dir in &self.dirs {

@@ -1,0 +1,68 @@
+//! The command line's shape.
+//!
+//! Owns options that several commands share. Refuses meaning: commands give it.
+//!
+//! **Invariant:** every option that takes a value says in its help what the value means.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::command::Command;
+
+/// Run recorded agent procedures again, each tool call in a sandbox.
+///
+/// A recording of tool calls becomes a workflow (`import`, `compile`), a person reviews what its tools may
+/// do (`review`), and `run` runs it: every call passes policy, approval and schema checks, and every handler
+/// is a WebAssembly component with nothing but what it was granted.
+#[derive(Debug, Parser)]
+#[command(name = "t2m-host", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Output for people or for programs
+    #[arg(long, global = true, value_enum, default_value_t = Format::Human)]
+    pub(crate) format: Format,
+    /// Say nothing on standard error but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Log more on standard error; repeat for still more
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Configuration file [default: `t2m.toml` in the current folder, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "Examples:
+  t2m-host import session.jsonl --map /home/ann/repo=$PWD --out trace.json
+  t2m-host compile trace.json --out workflow.json
+  t2m-host review workflow.json --dir $PWD
+  t2m-host run workflow.json --dir $PWD
+
+Standard output is data, standard error is talk. Exit statuses are listed in the README.";
+
+/// Output for people or for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Human,
+    /// For programs: one JSON value on standard output, errors as JSON on standard error
+    Json,
+}
+
+/// Which plugins to load, and what they get.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct PluginArgs {
+    /// Load this plugin: a built-in one by name, or a component file. Repeat for more
+    /// [default: those of the configuration and every built-in one]
+    #[arg(long = "tool", value_name = "NAME|FILE")]
+    pub(crate) tools: Vec<String>,
+    /// Grant a directory to the plugins that ask for directories; `DIR:rw` lets them write there.
+    /// A write needs an approval as well, unless the policy allows it
+    #[arg(long = "dir", value_name = "DIR[:rw]")]
+    pub(crate) dirs: Vec<String>,
+    /// Folder for compiled plugins [default: `t2m-host` in the user's cache folder]
+    #[arg(long, env = "T2M_CACHE_DIR", value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+}

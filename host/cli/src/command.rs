@@ -1,0 +1,74 @@
+//! The commands.
+//!
+//! Owns the list and the dispatch to one file per command. Refuses shared state: each command gets its
+//! options and the output.
+//!
+//! **Invariant:** every command returns an [`Exit`] or a [`Failure`](crate::failure::Failure) with a code.
+
+mod compile;
+mod completions;
+mod config;
+mod doctor;
+mod explain;
+mod graph;
+mod import;
+mod review;
+mod run;
+mod tools;
+
+use clap::Subcommand;
+
+use crate::args::Args;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::out::Out;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Read a recording and write it as Trace v1
+    Import(import::Import),
+    /// Turn a recording into a workflow
+    Compile(compile::Compile),
+    /// Say why a workflow is as it is
+    Explain(explain::Explain),
+    /// Draw a workflow
+    Graph(graph::Graph),
+    /// Look at what a workflow's tools may do, and agree to it
+    Review(review::ReviewCommand),
+    /// Run a workflow
+    Run(run::Run),
+    /// List the tools of the loaded plugins
+    Tools(tools::Tools),
+    /// Show, check or describe the configuration
+    Config(config::ConfigCommand),
+    /// Say what this machine and program can do
+    Doctor(doctor::Doctor),
+    /// Write shell completions to standard output
+    Completions(completions::Completions),
+}
+
+pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
+    let named = args.config.as_deref();
+    match args.command {
+        Command::Import(command) => command.run(out),
+        Command::Compile(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Explain(command) => command.run(out),
+        Command::Graph(command) => command.run(out),
+        Command::Review(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Run(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Tools(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Config(command) => command.run(named, out),
+        Command::Doctor(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Completions(command) => command.run(out),
+    }
+}
+
+fn block_on(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        Failure::new(t2m_core::code::Code::Internal, format!("no async runtime: {error}"))
+    })?;
+    let result = runtime.block_on(command);
+    // A guest that is being stopped must not hold up the exit.
+    runtime.shutdown_background();
+    result
+}

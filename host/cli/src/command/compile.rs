@@ -1,0 +1,120 @@
+//! `t2m-host compile`: a recording becomes a workflow.
+//!
+//! Owns reading, the facts of loaded tools, and the summary. Refuses to guess: what the compiler left open
+//! is shown, with the way to settle it.
+//!
+//! **Invariant:** the workflow that is written reproduces every recorded argument.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::json;
+use t2m_core::compiler::{self, Accept, Options, ToolFacts};
+use t2m_core::id::ToolName;
+use t2m_core::workflow;
+
+use super::import::{ImportArgs, note_report, write_or_print};
+use crate::args::PluginArgs;
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::{InFile, Result};
+use crate::out::Out;
+use crate::plugins;
+
+/// Turn a recording into a workflow.
+///
+/// Arguments that come from inputs or earlier results become references, repeated safe reads become one,
+/// and calls that change something keep their order. The facts of built-in tools are known; of other tools
+/// only those loaded with `--tool`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  t2m-host compile trace.json --out workflow.json
+  t2m-host compile session.jsonl --map /home/ann/repo=/srv/repo --out workflow.json
+  t2m-host compile trace.json --accept 'get_user-2:/id' --out workflow.json")]
+pub(crate) struct Compile {
+    /// The recording, in any format that `import` reads; `-` reads standard input
+    file: PathBuf,
+    #[command(flatten)]
+    import: ImportArgs,
+    /// The workflow's name [default: the recording's]
+    #[arg(long)]
+    name: Option<String>,
+    /// Take a suggestion that `compile` made: an event, a JSON Pointer into its arguments, and the
+    /// candidate if it is not the first
+    #[arg(long, value_name = "EVENT:POINTER[=CANDIDATE]", value_parser = accept)]
+    accept: Vec<Accept>,
+    /// Where to write the workflow, readable by you alone [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    plugins: PluginArgs,
+}
+
+fn accept(text: &str) -> std::result::Result<Accept, String> {
+    let wrong = || "expected EVENT:POINTER or EVENT:POINTER=CANDIDATE".to_owned();
+    let (place, reference) = match text.split_once('=') {
+        Some((place, reference)) => (place, Some(reference.to_owned())),
+        None => (text, None),
+    };
+    let (event, pointer) = place.split_once(":/").ok_or_else(wrong)?;
+    Ok(Accept { event: event.to_owned(), pointer: format!("/{pointer}"), reference })
+}
+
+impl Compile {
+    pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
+        let imported = self.import.read(&self.file)?;
+        note_report(&imported, out);
+        let options = Options {
+            name: self.name,
+            known_tools: known_tools(&self.plugins, &config).await?,
+            accept: self.accept,
+            ..Options::default()
+        };
+        let compiled = compiler::compile(&imported.trace, &options).in_file(&self.file)?;
+        let report = &compiled.report;
+        out.note(format!(
+            "{} nodes from {} events: {} references, {} inputs, {} repeated reads removed, {} left out, {} order edges, {} ambiguous",
+            report.nodes, report.events, report.references, report.inputs, report.deduplicated,
+            report.left_out, report.order_edges, report.ambiguous
+        ));
+        for suggestion in &report.suggestions {
+            out.note(format!(
+                "  suggestion: --accept '{}:{}={}' ({})",
+                suggestion.event,
+                suggestion.pointer,
+                suggestion.candidates.first().map_or("", String::as_str),
+                suggestion.reason
+            ));
+        }
+        for note in &report.notes {
+            out.note(format!("  note: {note}"));
+        }
+        let document = workflow::to_json(&compiled.workflow);
+        write_or_print(
+            self.out.as_deref(),
+            &document,
+            out,
+            |path| json!({"workflow": path, "digest": document.get("digest"), "report": report}),
+        )?;
+        Ok(Exit::Done)
+    }
+}
+
+/// What the loaded plugins say of their tools. A plugin needs no grant for that.
+async fn known_tools(args: &PluginArgs, config: &Config) -> Result<BTreeMap<ToolName, ToolFacts>> {
+    let sandbox = plugins::sandbox(args, config)?;
+    let described = plugins::describe(&sandbox, args, config).await?;
+    Ok(described
+        .into_iter()
+        .flat_map(|plugin| plugin.tools)
+        .map(|tool| {
+            let facts = ToolFacts {
+                effect: tool.effect,
+                idempotency: tool.idempotency,
+                reads: tool.reads,
+                writes: tool.writes,
+            };
+            (tool.name, facts)
+        })
+        .collect())
+}

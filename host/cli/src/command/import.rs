@@ -1,0 +1,123 @@
+//! `t2m-host import`: a recording becomes Trace v1.
+//!
+//! Owns reading the file and showing what was found. Refuses to change what was recorded, apart from the
+//! path prefixes that `--map` names.
+//!
+//! **Invariant:** every call of the recording is in the trace or in the report.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use t2m_core::json::Limits;
+use t2m_core::trace::import::{Format, ImportOptions, Imported};
+use t2m_core::trace::{self};
+
+use crate::exit::Exit;
+use crate::failure::{InFile, Result};
+use crate::files;
+use crate::out::{Out, pretty};
+
+/// Read a recording and write it as Trace v1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  t2m-host import session.jsonl --out trace.json
+  t2m-host import session.jsonl --map /home/ann/repo=/srv/repo --out trace.json")]
+pub(crate) struct Import {
+    /// The recording; `-` reads standard input
+    file: PathBuf,
+    #[command(flatten)]
+    options: ImportArgs,
+    /// Where to write the trace, readable by you alone [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// How to read a recording.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ImportArgs {
+    /// The format: `trace-v1` or `mcp-wire` [default: found from the content]
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+    /// Replace a recorded path prefix by another one; repeat for more
+    #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
+    map: Vec<(String, String)>,
+    /// Largest file that is read
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().bytes)]
+    max_bytes: usize,
+}
+
+fn mapping(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
+        _ => Err("expected OLD=NEW".to_owned()),
+    }
+}
+
+impl ImportArgs {
+    /// Reads a recording in any known format.
+    pub(crate) fn read(&self, file: &std::path::Path) -> Result<Imported> {
+        let bytes = files::read(file, self.max_bytes)?;
+        let limits = Limits { bytes: self.max_bytes, ..Limits::default() };
+        let options = ImportOptions { from: self.from, map: self.map.clone(), limits };
+        trace::import::import(&bytes, &options).in_file(file)
+    }
+}
+
+/// Says what an import found, on standard error.
+pub(crate) fn note_report(imported: &Imported, out: &mut Out) {
+    let report = &imported.report;
+    out.note(format!(
+        "{}: {} calls: {} answered, {} failed, {} unanswered; {} skipped",
+        imported.format,
+        report.calls,
+        report.answered,
+        report.failed,
+        report.unanswered,
+        report.skipped.len()
+    ));
+    for skipped in &report.skipped {
+        out.note(format!("  skipped at {}: {}", skipped.place, skipped.reason));
+    }
+    for warning in &report.warnings {
+        out.note(format!("  note: {warning}"));
+    }
+}
+
+impl Import {
+    pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
+        let imported = self.options.read(&self.file)?;
+        note_report(&imported, out);
+        let trace = trace::to_json(&imported.trace);
+        write_or_print(
+            self.out.as_deref(),
+            &trace,
+            out,
+            |path| json!({"trace": path, "format": imported.format, "report": imported.report}),
+        )?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Writes a document to the file that was named, or to standard output if none was. With a file, standard
+/// output tells programs about it.
+pub(crate) fn write_or_print(
+    file: Option<&std::path::Path>,
+    document: &Value,
+    out: &mut Out,
+    about: impl FnOnce(&str) -> Value,
+) -> Result<()> {
+    let Some(path) = file else {
+        out.raw(&pretty(document));
+        return Ok(());
+    };
+    let mut text = pretty(document);
+    text.push('\n');
+    files::write_private(path, text.as_bytes())?;
+    let shown = path.display().to_string();
+    if out.is_json() {
+        out.raw(&pretty(&about(&shown)));
+    } else {
+        out.note(format!("wrote {shown}"));
+    }
+    Ok(())
+}

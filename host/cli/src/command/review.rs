@@ -1,0 +1,251 @@
+//! `t2m-host review`: a person looks at what a workflow's tools may do, and agrees.
+//!
+//! Owns showing and signing off. Refuses to agree by itself: an agreement is typed at a terminal or names
+//! the digest that was looked at.
+//!
+//! **Invariant:** what is written as reviewed is exactly what was shown.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use t2m_core::code::Code;
+use t2m_core::contract::{Contract, Contracts, Review};
+use t2m_core::digest::Digest;
+use t2m_core::dispatch::Clock;
+use t2m_core::id::ToolName;
+use t2m_core::policy::{Action, PolicyInput};
+use t2m_runtime::SystemClock;
+
+use super::run::{read_contracts, read_workflow};
+use crate::args::PluginArgs;
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::{Failure, Result};
+use crate::files;
+use crate::out::{Out, pretty};
+use crate::plugins;
+
+/// Look at what a workflow's tools may do, and agree to it.
+///
+/// Shows effect, schemas, handler and policy of every tool that the workflow calls, and what changed since
+/// an earlier review. At a terminal it asks about each; otherwise `--approve TOOL@DIGEST` agrees to what
+/// the digest stands for. Agreements are written beside the workflow.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  t2m-host review workflow.json
+  t2m-host review workflow.json --approve add@sha256:... --approve divide@sha256:...")]
+pub(crate) struct ReviewCommand {
+    /// The workflow file
+    workflow: PathBuf,
+    /// Where contracts are kept [default: `WORKFLOW.contracts.json` beside the workflow]
+    #[arg(long, value_name = "FILE")]
+    contracts: Option<PathBuf>,
+    /// Agree to a tool's contract, by the digest that `review` shows; repeat for more
+    #[arg(long, value_name = "TOOL@DIGEST", value_parser = agreement)]
+    approve: Vec<(ToolName, Digest)>,
+    /// Who agrees [default: the user's name]
+    #[arg(long, env = "USER", value_name = "NAME", default_value = "unknown")]
+    reviewer: String,
+    #[command(flatten)]
+    plugins: PluginArgs,
+}
+
+fn agreement(text: &str) -> std::result::Result<(ToolName, Digest), String> {
+    let (tool, digest) = text.split_once('@').ok_or("expected TOOL@DIGEST")?;
+    Ok((tool.parse().map_err(|e| format!("{e}"))?, digest.parse().map_err(|e| format!("{e}"))?))
+}
+
+/// One tool as it is shown.
+struct Entry {
+    contract: Contract,
+    digest: Digest,
+    plugin: String,
+    /// Differences to the contract on file; nothing if there is none on file.
+    changes: Option<Vec<String>>,
+    reviewed: bool,
+}
+
+impl ReviewCommand {
+    pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
+        let workflow = read_workflow(&self.workflow)?;
+        let mut contracts = read_contracts(&self.workflow, self.contracts.as_deref())?;
+        let tools: BTreeSet<ToolName> =
+            workflow.workflow().nodes.iter().map(|node| node.tool.clone()).collect();
+        let sandbox = plugins::sandbox(&self.plugins, &config)?;
+        let described = plugins::describe(&sandbox, &self.plugins, &config).await?;
+        let mut entries = Vec::new();
+        for tool in &tools {
+            let found = described
+                .iter()
+                .find_map(|plugin| plugin.tools.iter().find(|t| t.name == *tool).map(|t| (plugin, t)));
+            let Some((plugin, descriptor)) = found else {
+                let message = format!("no loaded plugin has a tool `{tool}`, which the workflow calls");
+                return Err(Failure::new(Code::ToolUnknown, message));
+            };
+            let contract = Contract::candidate(descriptor, plugin.digest);
+            let on_file = contracts.get(tool);
+            entries.push(Entry {
+                digest: contract.digest(),
+                plugin: plugin.name.to_string(),
+                changes: on_file.map(|old| old.differences(&contract)),
+                reviewed: on_file
+                    .is_some_and(|old| old.is_reviewed() && old.differences(&contract).is_empty()),
+                contract,
+            });
+        }
+        for (tool, digest) in &self.approve {
+            if !entries.iter().any(|entry| entry.contract.tool == *tool && entry.digest == *digest) {
+                let message =
+                    format!("`{tool}@{digest}` is not what this workflow would call; look at it again");
+                return Err(Failure::new(Code::ContractDrift, message));
+            }
+        }
+        let asks = self.approve.is_empty() && std::io::stdin().is_terminal() && !out.is_json();
+        let now = now()?;
+        let mut changed = false;
+        for entry in &mut entries {
+            if !out.is_json() {
+                out.note(describe(entry, &config));
+            }
+            let agreed = !entry.reviewed
+                && (self.approve.iter().any(|(_, digest)| *digest == entry.digest) || (asks && ask(entry)?));
+            if agreed {
+                let review = Review { by: self.reviewer.clone(), at: now.clone(), digest: entry.digest };
+                entry.contract.review = Some(review);
+                contracts.insert(entry.contract.clone());
+                entry.reviewed = true;
+                changed = true;
+            }
+        }
+        let path = self.contracts.clone().unwrap_or_else(|| files::sibling(&self.workflow, "contracts"));
+        if changed {
+            write(&path, &contracts)?;
+            out.note(format!("wrote {}", path.display()));
+        }
+        Ok(finish(&entries, &path, out))
+    }
+}
+
+/// Now, RFC 3339 in UTC, to the second.
+fn now() -> Result<String> {
+    let seconds = i64::try_from(SystemClock.now_ms() / 1000).unwrap_or_default();
+    let now = jiff::Timestamp::from_second(seconds);
+    now.map(|now| now.to_string()).map_err(|error| Failure::new(Code::Internal, error.to_string()))
+}
+
+fn write(path: &Path, contracts: &Contracts) -> Result<()> {
+    let mut text = pretty(&contracts.to_json());
+    text.push('\n');
+    files::write_private(path, text.as_bytes())
+}
+
+fn finish(entries: &[Entry], path: &Path, out: &mut Out) -> Exit {
+    let open: Vec<&Entry> = entries.iter().filter(|entry| !entry.reviewed).collect();
+    if out.is_json() {
+        let list: Vec<Value> = entries
+            .iter()
+            .map(|entry| {
+                json!({
+                    "tool": entry.contract.tool, "digest": entry.digest, "plugin": entry.plugin,
+                    "reviewed": entry.reviewed, "changes": entry.changes, "contract": entry.contract,
+                })
+            })
+            .collect();
+        out.raw(&pretty(&json!({"contracts_file": path.display().to_string(), "contracts": list})));
+    } else if open.is_empty() {
+        out.note(format!("all {} tools are reviewed", entries.len()));
+    } else {
+        let flags: String = open
+            .iter()
+            .map(|entry| format!(" \\\n    --approve {}@{}", entry.contract.tool, entry.digest))
+            .collect();
+        out.error(format!(
+            "{} of {} tools are not reviewed; to agree, add:{flags}",
+            open.len(),
+            entries.len()
+        ));
+    }
+    if open.is_empty() { Exit::Done } else { Exit::ApprovalNeeded }
+}
+
+fn describe(entry: &Entry, config: &Config) -> String {
+    let contract = &entry.contract;
+    let decision = config.policy.decide(PolicyInput { tool: &contract.tool, effect: contract.effect });
+    let action = match decision.action {
+        Action::Allow => "runs without asking",
+        Action::Approval => "each call needs an approval",
+        Action::Deny => "denied",
+    };
+    let state = match (&entry.changes, entry.reviewed) {
+        (_, true) => "reviewed".to_owned(),
+        (None, _) => "new".to_owned(),
+        (Some(changes), _) if changes.is_empty() => "on file, not reviewed".to_owned(),
+        (Some(changes), _) => format!("changed since it was reviewed:\n    {}", changes.join("\n    ")),
+    };
+    let keys = |keys: &[String]| if keys.is_empty() { "not declared".to_owned() } else { keys.join(", ") };
+    format!(
+        "{} (plugin {})\n  effect: {}, {}; {} ({})\n  reads: {}; writes: {}\n  arguments: {}\n  handler: {}\n  contract: {}\n  state: {state}",
+        contract.tool,
+        entry.plugin,
+        contract.effect,
+        contract.idempotency,
+        action,
+        decision.rule,
+        keys(&contract.reads),
+        keys(&contract.writes),
+        arguments(&contract.input_schema),
+        contract.handler,
+        entry.digest,
+    )
+}
+
+/// The arguments of a schema in one line: name, type, and `?` where one may be left out.
+fn arguments(schema: &Value) -> String {
+    let required: BTreeSet<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let list: Vec<String> = properties
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| {
+            let kind = property.get("type").map_or_else(
+                || "any".to_owned(),
+                |kind| match kind {
+                    Value::String(kind) => kind.clone(),
+                    other => other.to_string(),
+                },
+            );
+            format!("{name}{}: {kind}", if required.contains(name.as_str()) { "" } else { "?" })
+        })
+        .collect();
+    if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+}
+
+fn ask(entry: &Entry) -> Result<bool> {
+    let failed = |error: std::io::Error| Failure::new(Code::FileUnreadable, files::reason(&error));
+    let mut stderr = std::io::stderr().lock();
+    write!(stderr, "agree to {}? [y/N] ", entry.contract.tool).map_err(failed)?;
+    stderr.flush().map_err(failed)?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_shown_on_one_line() {
+        let schema = json!({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {"type": ["number", "null"]}}});
+        assert_eq!(arguments(&schema), "a: string, b?: [\"number\",\"null\"]");
+        assert_eq!(arguments(&json!({})), "none");
+    }
+}

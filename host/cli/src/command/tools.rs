@@ -1,0 +1,67 @@
+//! `t2m-host tools`: what is loaded and what the policy says of it.
+//!
+//! Owns the list. Refuses to call anything.
+//!
+//! **Invariant:** the policy shown is the one that runs use.
+
+use serde_json::{Value, json};
+use t2m_core::policy::{Action, PolicyInput};
+
+use crate::args::PluginArgs;
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::failure::Result;
+use crate::out::Out;
+use crate::plugins;
+
+/// List the tools of the loaded plugins.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  t2m-host tools
+  t2m-host tools --tool math --format json
+  t2m-host tools --tool ./my-plugin.wasm")]
+pub(crate) struct Tools {
+    /// Only tools whose name contains this
+    filter: Option<String>,
+    #[command(flatten)]
+    plugins: PluginArgs,
+}
+
+impl Tools {
+    pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
+        let sandbox = plugins::sandbox(&self.plugins, &config)?;
+        let described = plugins::describe(&sandbox, &self.plugins, &config).await?;
+        let mut lines = Vec::new();
+        let mut entries: Vec<Value> = Vec::new();
+        for plugin in described {
+            for tool in plugin.tools {
+                if self.filter.as_ref().is_some_and(|part| !tool.name.as_str().contains(part.as_str())) {
+                    continue;
+                }
+                let decision = config.policy.decide(PolicyInput { tool: &tool.name, effect: tool.effect });
+                let action = match decision.action {
+                    Action::Allow => "allowed",
+                    Action::Approval => "needs approval",
+                    Action::Deny => "denied",
+                };
+                let first = tool.description.lines().next().unwrap_or_default();
+                lines.push(format!(
+                    "{:<28} {:<8} {:<10} {:<15} {first}",
+                    tool.name.as_str(),
+                    plugin.name.as_str(),
+                    tool.effect.as_str(),
+                    action
+                ));
+                let mut entry = json!(tool);
+                if let Some(map) = entry.as_object_mut() {
+                    map.insert("plugin".into(), json!(plugin.name));
+                    map.insert("handler".into(), json!(plugin.digest));
+                    map.insert("policy".into(), json!(decision));
+                }
+                entries.push(entry);
+            }
+        }
+        out.data(|| lines.join("\n"), || Value::Array(entries));
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,225 @@
+//! `t2m.toml`: what the operator wants.
+//!
+//! Owns the file's shape, its defaults and the places of its faults. Refuses silent defaults: an unknown or
+//! mistyped key is an error, all of them at once.
+//!
+//! **Invariant:** the defaults are one embedded file, read by the same code as the operator's own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use t2m_core::code::Code;
+use t2m_core::id::PluginId;
+use t2m_core::policy::Policy;
+use t2m_core::problem::{Place, Problem, Problems};
+
+use crate::failure::{InFile, Result};
+use crate::{files, toml_file};
+
+/// The embedded defaults.
+pub(crate) const DEFAULTS: &str = include_str!("config/default.toml");
+
+/// Largest configuration file, in bytes: a megabyte is a thousand plugins.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// How runs go.
+    pub(crate) run: RunConfig,
+    /// Limits of every plugin that has none of its own.
+    pub(crate) limits: LimitsConfig,
+    /// Which calls may run.
+    #[serde(default)]
+    pub(crate) policy: Policy,
+    /// Plugins to load. Without any, every built-in one is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) plugin: Vec<PluginConfig>,
+}
+
+/// How runs go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunConfig {
+    /// Most calls of one run at a time.
+    #[schemars(range(min = 1, max = 1024))]
+    pub(crate) concurrency: u16,
+    /// Longest time for a whole run, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub(crate) timeout_ms: u64,
+}
+
+/// Limits of one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitsConfig {
+    /// Wall clock, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub(crate) wall_ms: u64,
+    /// About one unit for each Wasm instruction.
+    #[schemars(range(min = 1))]
+    pub(crate) fuel: u64,
+    /// All linear memories together, in bytes.
+    #[schemars(range(min = 65536))]
+    pub(crate) memory_bytes: usize,
+    /// Bytes a guest may hand over in one result or host call.
+    #[schemars(range(min = 1))]
+    pub(crate) transfer_bytes: usize,
+    /// Bytes of log messages.
+    pub(crate) log_bytes: u64,
+}
+
+/// One plugin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PluginConfig {
+    /// Its name; that of a built-in plugin unless `path` is given.
+    #[schemars(with = "String", extend("pattern" = "^[A-Za-z0-9_.-]{1,128}$"))]
+    pub(crate) name: PluginId,
+    /// Its component file, relative to this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<PathBuf>,
+    /// Directories it is granted; `DIR:rw` lets it write there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dirs: Vec<String>,
+    /// Limits of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<LimitsConfig>,
+}
+
+impl LimitsConfig {
+    /// The sandbox's limits with these set.
+    pub(crate) fn to_limits(&self) -> t2m_sandbox::Limits {
+        t2m_sandbox::Limits {
+            wall: Duration::from_millis(self.wall_ms),
+            fuel: self.fuel,
+            memory_bytes: self.memory_bytes,
+            transfer_bytes: self.transfer_bytes,
+            log_bytes: self.log_bytes,
+            ..t2m_sandbox::Limits::default()
+        }
+    }
+}
+
+/// Reads the named file, or `t2m.toml` of the current folder if there is one, over the defaults.
+pub(crate) fn load(named: Option<&Path>) -> Result<Config> {
+    let usual = Path::new("t2m.toml");
+    let path = match named {
+        Some(path) => path,
+        None if usual.exists() => usual,
+        None => return Ok(over_defaults(json!({})).map_err(Problems::from)?),
+    };
+    let bytes = files::read(path, MAX_BYTES)?;
+    let mut config = parse(&bytes).in_file(path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for plugin in &mut config.plugin {
+        plugin.path = plugin.path.take().map(|path| folder.join(path));
+    }
+    Ok(config)
+}
+
+/// Reads a configuration's text over the defaults.
+fn parse(bytes: &[u8]) -> std::result::Result<Config, Problems> {
+    Ok(over_defaults(toml_file::read(bytes, &schema())?)?)
+}
+
+/// Lays a configuration over the defaults. Both match the schema, so a failure here is ours.
+fn over_defaults(own: Value) -> std::result::Result<Config, Problem> {
+    let internal = |message: String| Problem::new(Code::Internal, Place::Whole, message);
+    let mut value =
+        toml_file::read(DEFAULTS.as_bytes(), &schema()).map_err(|problems| internal(problems.to_string()))?;
+    merge(&mut value, own);
+    serde_json::from_value(value).map_err(|error| internal(error.to_string()))
+}
+
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+/// The published JSON Schema of the file. An operator's file may leave out what has a default.
+pub(crate) fn schema() -> Value {
+    let mut schema = toml_file::schema_of::<Config>();
+    for pointer in ["", "/properties/run", "/properties/limits"] {
+        if let Some(map) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            map.remove("required");
+        }
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<(Code, String, String)> {
+        match parse(text.as_bytes()) {
+            Ok(_) => vec![],
+            Err(problems) => {
+                problems.iter().map(|p| (p.code, p.place.to_string(), p.message.clone())).collect()
+            }
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_complete_and_match_their_own_schema() {
+        let config = parse(DEFAULTS.as_bytes()).unwrap();
+        assert_eq!(config, over_defaults(json!({})).unwrap());
+        assert_eq!(
+            config.limits.to_limits(),
+            t2m_sandbox::Limits::default(),
+            "default.toml says what the sandbox does"
+        );
+    }
+
+    #[test]
+    fn an_own_file_changes_only_what_it_names() {
+        let config = parse(b"[run]\nconcurrency = 2\n[policy.tools]\nwrite_file = \"allow\"\n").unwrap();
+        assert_eq!((config.run.concurrency, config.run.timeout_ms), (2, 3_600_000));
+        assert_eq!(config.policy.tools.len(), 1);
+    }
+
+    /// Every malformed configuration: a code, the line, and a hint where a name is nearly right.
+    #[test]
+    fn malformed_files_are_refused_with_their_places() {
+        let table: &[(&str, Code, &str)] = &[
+            ("[run\n", Code::TomlSyntax, "line 1"),
+            ("a = 1\na = 2\n", Code::TomlSyntax, "line 2"),
+            ("[run]\nconcurency = 2\n", Code::FieldUnknown, "line 2, column 1"),
+            ("[runs]\n", Code::FieldUnknown, "line 1"),
+            ("[run]\nconcurrency = 0\n", Code::FieldValue, "line 2"),
+            ("[run]\nconcurrency = \"many\"\n", Code::FieldType, "line 2"),
+            ("[run]\ntimeout_ms = -1\n", Code::FieldValue, "line 2"),
+            ("run = 1\n", Code::FieldType, "line 1"),
+            ("[limits]\n\nfuel = 1.5\n", Code::FieldType, "line 3"),
+            ("[limits]\nmemory_bytes = 1\n", Code::FieldValue, "line 2"),
+            ("[policy.effects]\nwrit = \"allow\"\n", Code::FieldValue, "line "),
+            ("[policy.effects]\nwrite = \"maybe\"\n", Code::FieldValue, "line 2"),
+            ("[policy.tools]\nwrite_file = true\n", Code::FieldValue, "line 2"),
+            ("[[plugin]]\npath = \"x.wasm\"\n", Code::FieldMissing, "line 1"),
+            ("[[plugin]]\nname = \"a b\"\n", Code::FieldValue, "line 2"),
+            ("[[plugin]]\nname = \"a\"\ndirs = \"/x\"\n", Code::FieldType, "line 3"),
+            ("[[plugin]]\nname = \"a\"\nlimits = {}\n", Code::FieldMissing, "line 3"),
+        ];
+        for (text, code, place) in table {
+            let found = problems(text);
+            assert!(
+                found.iter().any(|(c, p, _)| c == code && p.starts_with(place)),
+                "{text:?}: expected {code} at {place}, found {found:?}"
+            );
+        }
+        let two = problems("[run]\nconcurency = 2\n[limits]\nfule = 2\n");
+        assert_eq!(two.len(), 2, "all problems at once: {two:?}");
+        assert!(two[0].2.contains("did you mean"), "{two:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Reading and writing files that a person names.
+//!
+//! Owns size limits on reading and private, atomic writing. Refuses anything that isn't a regular file.
+//!
+//! **Invariant:** a file this module writes has mode 0600 and is either the old or the new one, never half.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use t2m_core::code::Code;
+
+use crate::failure::{Failure, Result};
+
+/// Reads a file of at most `limit` bytes; `-` is standard input.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
+    let unreadable = |error: std::io::Error| Failure::of_file(path, Code::FileUnreadable, reason(&error));
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(unreadable)?;
+    } else {
+        let (dir, name) = open_parent(path)?;
+        let file = dir.open(&name).map_err(unreadable)?;
+        if !file.metadata().map_err(unreadable)?.is_file() {
+            return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
+        }
+        file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
+    }
+    if bytes.len() > limit {
+        let message = format!("larger than {limit} bytes");
+        return Err(Failure::of_file(path, Code::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// Writes a file so that nobody else can read it and no reader sees half of it.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let unwritable = |error: std::io::Error| Failure::of_file(path, Code::FileUnwritable, reason(&error));
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // tempfile makes the file with mode 0600, and renaming keeps it.
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(unwritable)?;
+    file.write_all(bytes).map_err(unwritable)?;
+    file.as_file().sync_all().map_err(unwritable)?;
+    file.persist(path).map_err(|error| unwritable(error.error))?;
+    Ok(())
+}
+
+/// `workflow.json` → `workflow.contracts.json`, in the same folder.
+pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}.{suffix}.json"))
+}
+
+/// The folder of a path as a handle, and the name in it. Links in the name itself are followed only inside
+/// that folder.
+fn open_parent(path: &Path) -> Result<(Dir, PathBuf)> {
+    let unreadable = |error: std::io::Error| Failure::of_file(path, Code::FileUnreadable, reason(&error));
+    // The person's own path may go through links; it is resolved once, here.
+    let full = std::fs::canonicalize(path).map_err(unreadable)?;
+    let (Some(parent), Some(name)) = (full.parent(), full.file_name()) else {
+        return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
+    };
+    let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(unreadable)?;
+    Ok((dir, PathBuf::from(name)))
+}
+
+/// An operating system's message without its number, in our wording.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}

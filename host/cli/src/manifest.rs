@@ -1,0 +1,135 @@
+//! `plugin.toml`: what a plugin says of itself and asks for.
+//!
+//! Owns the file's shape and the meeting of what is asked and what is allowed. Refuses to grant: it can only
+//! make a grant smaller.
+//!
+//! **Invariant:** a plugin gets nothing that its manifest doesn't ask for, whatever the operator allows.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use t2m_core::code::Code;
+use t2m_core::id::PluginId;
+use t2m_core::problem::{Place, Problem, Problems};
+use t2m_sandbox::{Access, DirGrant};
+
+use crate::toml_file;
+
+/// Largest manifest, in bytes.
+pub(crate) const MAX_BYTES: usize = 1 << 16;
+
+/// A plugin's manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    /// Its name.
+    #[schemars(with = "String", extend("pattern" = "^[A-Za-z0-9_.-]{1,128}$"))]
+    pub(crate) name: PluginId,
+    /// Its own version.
+    #[schemars(extend("pattern" = "^[0-9]+\\.[0-9]+\\.[0-9]+([-+].*)?$"))]
+    pub(crate) version: String,
+    /// The WIT package it is built for, such as `t2m:plugin@0.1.0`.
+    #[schemars(extend("pattern" = "^t2m:plugin@[0-9]+\\.[0-9]+\\.[0-9]+$"))]
+    pub(crate) wit: String,
+    /// What it is for.
+    #[serde(default)]
+    pub(crate) description: String,
+    /// What it asks for.
+    #[serde(default)]
+    pub(crate) asks: Asks,
+}
+
+/// What a plugin asks for. What isn't named isn't asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asks {
+    /// Directories.
+    #[serde(default)]
+    pub(crate) dirs: AskedAccess,
+}
+
+/// What a plugin wants to do in directories.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AskedAccess {
+    /// Nothing.
+    #[default]
+    None,
+    /// Read and list.
+    Read,
+    /// Also create, change and remove.
+    ReadWrite,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, Problems> {
+        let value = toml_file::read(bytes, &schema())?;
+        serde_json::from_value(value)
+            .map_err(|error| Problem::new(Code::Internal, Place::Whole, error.to_string()).into())
+    }
+}
+
+impl Asks {
+    /// What is granted: what is asked for and allowed.
+    pub(crate) fn granted(&self, allowed: Vec<DirGrant>) -> Vec<DirGrant> {
+        match self.dirs {
+            AskedAccess::None => Vec::new(),
+            AskedAccess::Read => {
+                allowed.into_iter().map(|grant| DirGrant { access: Access::ReadOnly, ..grant }).collect()
+            }
+            AskedAccess::ReadWrite => allowed,
+        }
+    }
+}
+
+/// The published JSON Schema of the file.
+pub(crate) fn schema() -> Value {
+    toml_file::schema_of::<Manifest>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P03: granted is what is asked for and allowed.
+    #[test]
+    fn a_grant_is_never_more_than_was_asked_for() {
+        let allowed = vec!["/a:rw".parse::<DirGrant>().unwrap(), "/b".parse().unwrap()];
+        let granted = |dirs| Asks { dirs }.granted(allowed.clone());
+        assert!(granted(AskedAccess::None).is_empty());
+        assert!(granted(AskedAccess::Read).iter().all(|grant| grant.access == Access::ReadOnly));
+        assert_eq!(granted(AskedAccess::ReadWrite), allowed);
+    }
+
+    #[test]
+    fn malformed_manifests_are_refused_with_their_places() {
+        let good = "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n";
+        assert!(Manifest::parse(good.as_bytes()).is_ok());
+        let table: &[(&str, Code, &str)] = &[
+            ("", Code::FieldMissing, "line 1"),
+            ("name = \"a b\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n", Code::FieldValue, "line 1"),
+            ("name = \"a\"\nversion = \"one\"\nwit = \"t2m:plugin@0.1.0\"\n", Code::FieldValue, "line 2"),
+            ("name = \"a\"\nversion = \"0.1.0\"\nwit = \"other@0.1.0\"\n", Code::FieldValue, "line 3"),
+            ("name = \"a\"\nversion = 1\nwit = \"t2m:plugin@0.1.0\"\n", Code::FieldType, "line 2"),
+            ("name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[ask]\n", Code::FieldUnknown, "line 4"),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\ndirs = \"all\"\n",
+                Code::FieldValue,
+                "line 5",
+            ),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\nsockets = true\n",
+                Code::FieldUnknown,
+                "line 5",
+            ),
+        ];
+        for (text, code, place) in table {
+            let problems = Manifest::parse(text.as_bytes()).unwrap_err();
+            assert!(
+                problems.iter().any(|p| p.code == *code && p.place.to_string().starts_with(place)),
+                "{text:?}: expected {code} at {place}, found {problems}"
+            );
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Standard output and standard error.
+//!
+//! Owns the rule that standard output is data and standard error is talk. Refuses printing anywhere else.
+//!
+//! **Invariant:** with `--format json` standard output holds JSON and nothing but JSON.
+
+use std::io::{IsTerminal, Write};
+
+use serde_json::{Value, json};
+use t2m_core::problem::Place;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Format;
+use crate::failure::Failure;
+
+/// Where a command writes.
+pub(crate) struct Out {
+    format: Format,
+    quiet: bool,
+}
+
+impl Out {
+    pub(crate) fn new(format: Format, quiet: bool) -> Out {
+        Out { format, quiet }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Whether a person may be shown something that moves.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && self.format == Format::Human && std::io::stderr().is_terminal()
+    }
+
+    /// One result: as it is for people, or as JSON.
+    pub(crate) fn data(&mut self, human: impl FnOnce() -> String, machine: impl FnOnce() -> Value) {
+        let text = match self.format {
+            Format::Human => human(),
+            Format::Json => pretty(&machine()),
+        };
+        self.raw(&text);
+    }
+
+    /// Text that is the same in every format, such as a diagram.
+    pub(crate) fn raw(&mut self, text: &str) {
+        let mut stdout = std::io::stdout().lock();
+        // A reader that went away, such as `head`, is no failure of ours.
+        let _ = stdout.write_all(text.as_bytes());
+        if !text.ends_with('\n') {
+            let _ = stdout.write_all(b"\n");
+        }
+        let _ = stdout.flush();
+    }
+
+    /// Something for people only.
+    pub(crate) fn note(&mut self, text: impl AsRef<str>) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+        }
+    }
+
+    /// Something that went wrong, for people. Quiet doesn't hide it.
+    pub(crate) fn error(&mut self, text: impl AsRef<str>) {
+        let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+    }
+
+    /// Why the command failed. Quiet doesn't hide it.
+    pub(crate) fn failure(&mut self, failure: &Failure) {
+        let mut stderr = std::io::stderr().lock();
+        if self.is_json() {
+            let _ = writeln!(stderr, "{}", pretty(&failure_json(failure)));
+            return;
+        }
+        for problem in failure.problems.iter() {
+            let _ = writeln!(stderr, "error[{}]: {}", problem.code, problem.message);
+            match (&failure.file, &problem.place) {
+                (Some(file), Place::Whole) => {
+                    let _ = writeln!(stderr, "  in {}", file.display());
+                }
+                (Some(file), place) => {
+                    let _ = writeln!(stderr, "  in {} at {place}", file.display());
+                }
+                (None, Place::Whole) => {}
+                (None, place) => {
+                    let _ = writeln!(stderr, "  at {place}");
+                }
+            }
+        }
+        let _ = writeln!(stderr, "  next: {}", failure.problems.code().next_action());
+    }
+}
+
+fn failure_json(failure: &Failure) -> Value {
+    let code = failure.problems.code();
+    json!({
+        "error": {
+            "code": code,
+            "blame": code.blame(),
+            "retry": code.retry(),
+            "next": code.next_action(),
+            "file": failure.file.as_ref().map(|path| path.display().to_string()),
+            "problems": failure.problems,
+        }
+    })
+}
+
+/// JSON for people and programs: two spaces, sorted keys.
+pub(crate) fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
+
+/// Logs go to standard error: warnings by default, `-v` for more, `T2M_LOG` for a filter of one's own.
+pub(crate) fn init_log(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_env("T2M_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}

@@ -1,0 +1,212 @@
+//! Which plugins this process has, and what they are granted.
+//!
+//! Owns the embedded components and the choice between them, the configuration and the command line.
+//! Refuses to run anything: loading gives tools for a registry.
+//!
+//! **Invariant:** only the embedded components are trusted without a review.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use t2m_core::code::Code;
+use t2m_core::contract::Contracts;
+use t2m_core::digest::Digest;
+use t2m_core::dispatch::{Registry, Trust};
+use t2m_core::id::PluginId;
+use t2m_core::tool::ToolDescriptor;
+use t2m_sandbox::{DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
+
+use crate::args::PluginArgs;
+use crate::config::Config;
+use crate::failure::{Failure, InFile, Result};
+use crate::files;
+use crate::manifest::{self, Asks, Manifest};
+
+/// Largest component file, in bytes. Python plugins have 18 MiB.
+const MAX_COMPONENT: usize = 64 << 20;
+
+/// The first-party plugins, compiled by the build script.
+pub(crate) const BUILT_IN: [BuiltIn; 2] = [
+    BuiltIn {
+        name: "files",
+        wasm: include_bytes!(env!("T2M_PLUGIN_FILES")),
+        manifest: include_bytes!("../../../plugins/files/plugin.toml"),
+    },
+    BuiltIn {
+        name: "math",
+        wasm: include_bytes!(env!("T2M_PLUGIN_MATH")),
+        manifest: include_bytes!("../../../plugins/math/plugin.toml"),
+    },
+];
+
+/// An embedded plugin.
+pub(crate) struct BuiltIn {
+    pub(crate) name: &'static str,
+    pub(crate) wasm: &'static [u8],
+    manifest: &'static [u8],
+}
+
+/// A loaded plugin.
+pub(crate) struct Loaded {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) trust: Trust,
+}
+
+/// A plugin that was chosen, before it is loaded.
+struct Chosen {
+    name: PluginId,
+    wasm: Arc<[u8]>,
+    trust: Trust,
+    asks: Asks,
+    dirs: Vec<String>,
+    limits: Limits,
+    /// Nobody named it, so it may stay out if it lacks a grant.
+    by_default: bool,
+}
+
+/// The sandbox with the cache folder that was asked for, or the usual one.
+pub(crate) fn sandbox(args: &PluginArgs, config: &Config) -> Result<Sandbox> {
+    let cache_dir = cache_dir(args);
+    // Each call of a run holds one slot, and so does each call nested in it.
+    let slots = u32::from(config.run.concurrency).saturating_mul(2).max(16);
+    Ok(Sandbox::new(SandboxConfig { cache_dir, slots, ..SandboxConfig::default() })?)
+}
+
+/// Where compiled plugins are kept.
+pub(crate) fn cache_dir(args: &PluginArgs) -> Option<PathBuf> {
+    args.cache_dir.clone().or_else(usual_cache_dir)
+}
+
+fn usual_cache_dir() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    cache.is_absolute().then(|| cache.join("t2m-host"))
+}
+
+/// Loads what the command line and the configuration name, or every built-in plugin whose grants suffice.
+pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Vec<Loaded>> {
+    let mut loaded = Vec::new();
+    for chosen in choose(args, config)? {
+        let dirs = chosen.dirs.iter().chain(&args.dirs);
+        let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
+        let dirs_given = !dirs.is_empty();
+        let unasked = chosen.asks == Asks::default();
+        let source = PluginSource {
+            id: chosen.name.clone(),
+            wasm: chosen.wasm,
+            grants: Grants { dirs: chosen.asks.granted(dirs) },
+            limits: chosen.limits,
+        };
+        match sandbox.load(source).await {
+            Ok(plugin) => loaded.push(Loaded { plugin, trust: chosen.trust }),
+            Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
+                tracing::info!(plugin = %chosen.name, "not loaded: {}", error.message());
+            }
+            Err(error) => {
+                let unasked = error.code() == Code::PluginGrantMissing && dirs_given && unasked;
+                let hint = if unasked { "; its `plugin.toml` doesn't ask for directories" } else { "" };
+                let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
+                return Err(Failure::new(error.code(), message));
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+/// What a plugin offers, found without granting it anything.
+pub(crate) struct Described {
+    pub(crate) name: PluginId,
+    pub(crate) digest: Digest,
+    pub(crate) tools: Vec<ToolDescriptor>,
+}
+
+/// Asks the chosen plugins what they offer.
+pub(crate) async fn describe(
+    sandbox: &Sandbox,
+    args: &PluginArgs,
+    config: &Config,
+) -> Result<Vec<Described>> {
+    let mut described = Vec::new();
+    for chosen in choose(args, config)? {
+        let found = sandbox.describe(chosen.name.clone(), chosen.wasm).await.map_err(|error| {
+            Failure::new(error.code(), format!("plugin `{}`: {}", chosen.name, error.message()))
+        })?;
+        described.push(Described { name: chosen.name, digest: found.digest, tools: found.tools });
+    }
+    Ok(described)
+}
+
+fn choose(args: &PluginArgs, config: &Config) -> Result<Vec<Chosen>> {
+    let limits = config.limits.to_limits();
+    if !args.tools.is_empty() {
+        return args.tools.iter().map(|tool| named(tool, config, limits)).collect();
+    }
+    if !config.plugin.is_empty() {
+        return config.plugin.iter().map(|plugin| configured(plugin, limits)).collect();
+    }
+    BUILT_IN.iter().map(|known| Ok(Chosen { by_default: true, ..built_in(known.name, limits)? })).collect()
+}
+
+/// What `--tool` names: a configured plugin, a built-in one, or a component file.
+fn named(tool: &str, config: &Config, limits: Limits) -> Result<Chosen> {
+    if let Some(plugin) = config.plugin.iter().find(|plugin| plugin.name.as_str() == tool) {
+        return configured(plugin, limits);
+    }
+    let path = Path::new(tool);
+    if path.extension().is_some_and(|extension| extension == "wasm") || path.components().count() > 1 {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name =
+            PluginId::new(stem).map_err(|e| Failure::of_file(path, Code::PluginInvalid, e.to_string()))?;
+        return from_file(name, path, Vec::new(), limits);
+    }
+    built_in(tool, limits)
+}
+
+fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
+    let limits = plugin.limits.as_ref().map_or(limits, crate::config::LimitsConfig::to_limits);
+    match &plugin.path {
+        Some(path) => from_file(plugin.name.clone(), path, plugin.dirs.clone(), limits),
+        None => Ok(Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? }),
+    }
+}
+
+fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
+    let Some(known) = BUILT_IN.iter().find(|known| known.name == name) else {
+        let known = BUILT_IN.map(|known| known.name);
+        let hint =
+            t2m_core::problem::did_you_mean(name, known).map(|near| format!("; did you mean `{near}`?"));
+        let message = format!(
+            "there is no built-in plugin `{name}`{}; there are {}, and component files end in `.wasm`",
+            hint.unwrap_or_default(),
+            known.join(", ")
+        );
+        return Err(Failure::new(Code::PluginInvalid, message));
+    };
+    let name = PluginId::new(name).map_err(|error| Failure::new(Code::PluginInvalid, error.to_string()))?;
+    Ok(Chosen {
+        name,
+        wasm: Arc::from(known.wasm),
+        trust: Trust::BuiltIn,
+        asks: Manifest::parse(known.manifest)?.asks,
+        dirs: Vec::new(),
+        limits,
+        by_default: false,
+    })
+}
+
+fn from_file(name: PluginId, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
+    let wasm = Arc::from(files::read(path, MAX_COMPONENT)?);
+    let beside = path.with_file_name("plugin.toml");
+    let asks = if beside.exists() {
+        Manifest::parse(&files::read(&beside, manifest::MAX_BYTES)?).in_file(&beside)?.asks
+    } else {
+        Asks::default()
+    };
+    Ok(Chosen { name, wasm, trust: Trust::External, asks, dirs, limits, by_default: false })
+}
+
+/// A registry over loaded plugins.
+pub(crate) fn registry(loaded: &[Loaded], contracts: &Contracts) -> Result<Registry> {
+    let plugins = loaded.iter().map(|loaded| loaded.plugin.registration(loaded.trust));
+    Ok(Registry::build(plugins, contracts)?)
+}

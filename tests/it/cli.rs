@@ -1,0 +1,209 @@
+//! The program as a person uses it: files in, result out, exit statuses, golden texts.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use t2m_tests::{HostCli, Outcome, TestEnv, data_dir, golden};
+
+/// A clean place with the compiled workflow of the hypotenuse in it.
+fn hypotenuse(env: &TestEnv) -> Outcome<PathBuf> {
+    let trace = data_dir("cli").join("hypotenuse/trace.json");
+    let out = HostCli::new(env)?.arg("compile").arg(trace).args(["--out", "workflow.json"]).output()?.success()?;
+    assert_eq!(out.stdout, "", "with --out, standard output is empty for people");
+    Ok(env.work().join("workflow.json"))
+}
+
+/// T02, T08, P12: from a recording to a result, with recorded inputs and with others.
+#[test]
+fn a_recording_becomes_a_workflow_that_runs() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    let run = |args: &[&str]| HostCli::new(&env)?.arg("run").arg(&workflow).args(args).output();
+    assert_eq!(run(&[])?.success()?.json()?, json!({"result": 65}));
+    let other = run(&["--input", "first=5", "--input", "second=12"])?.success()?;
+    assert_eq!(other.json()?, json!({"result": 13}));
+    assert!(!other.stderr.contains('\u{1b}'), "no colours and no bar where nobody looks");
+
+    let machine = run(&["--format", "json", "--run-id", "r"])?.success()?.json()?;
+    assert_eq!(machine["status"], "done");
+    assert_eq!(machine["output"], json!({"result": 65}));
+    assert_eq!(machine["nodes"].as_array().map(Vec::len), Some(4));
+    assert_eq!(machine["nodes"][0]["state"], "done");
+    Ok(())
+}
+
+/// T13, W184: what is written can be read by its owner alone.
+#[test]
+fn written_files_are_private() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    assert_eq!(std::fs::metadata(workflow)?.permissions().mode() & 0o777, 0o600);
+    Ok(())
+}
+
+/// T29, T05, T06, T04: explanations and diagrams name every decision; both are golden files.
+#[test]
+fn explanations_and_diagrams_are_as_expected() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    let case = data_dir("cli").join("hypotenuse");
+    for (name, args) in [
+        ("explain.txt", vec!["explain"]),
+        ("graph.mmd", vec!["graph"]),
+        ("graph.dot", vec!["graph", "--as", "dot"]),
+    ] {
+        let (command, rest) = args.split_at(1);
+        let out = HostCli::new(&env)?.args(command).arg(&workflow).args(rest).output()?.success()?;
+        golden::check(&case, name, &out.stdout)?;
+    }
+    Ok(())
+}
+
+/// Each class of failure has its exit status, its code and, in JSON, its place.
+#[test]
+fn failures_have_their_codes_and_statuses() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    let path = workflow.to_string_lossy().into_owned();
+    let mut altered: Value = serde_json::from_str(&env.read("workflow.json")?)?;
+    altered["nodes"][0]["effect"] = json!("read");
+    env.write("altered.json", altered.to_string())?;
+    env.write("broken.json", "{\"format\": ")?;
+    env.write("words.json", "not a recording")?;
+    env.write("empty.json", "{\"inputs\": {}, \"events\": []}")?;
+    env.write("plugin.wasm", "no component")?;
+    env.write("t2m-deny.toml", "[policy.effects]\npure = \"deny\"\n")?;
+    env.write("t2m-ask.toml", "[policy.tools]\nadd = \"approval\"\n")?;
+    env.write("t2m-wrong.toml", "[polcy]\n")?;
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["run"], 2, "Usage"),
+        (&["run", "none.json"], 3, "file-unreadable"),
+        (&["run", "broken.json"], 3, "json-syntax"),
+        (&["run", "altered.json"], 4, "digest-mismatch"),
+        (&["run", &path, "--input", "frist=1"], 3, "did you mean `first`?"),
+        (&["run", &path, "--input", "first=one"], 3, "input-invalid"),
+        (&["run", &path, "--tool", "mat"], 6, "did you mean `math`?"),
+        (&["run", &path, "--tool", "plugin.wasm"], 6, "plugin-invalid"),
+        (&["run", &path, "--tool", "files", "--dir", "."], 3, "tool-unknown"),
+        (&["run", &path, "--dir", "nowhere"], 3, "grant-invalid"),
+        (&["run", &path, "--config", "t2m-deny.toml"], 4, "policy-denied"),
+        (&["run", &path, "--config", "t2m-ask.toml"], 5, "approval-required"),
+        (&["run", &path, "--config", "t2m-wrong.toml"], 3, "did you mean `policy`?"),
+        (&["run", &path, "--approve", "add"], 2, "not a digest"),
+        (&["run", &path, "--input", "first=1e300"], 6, "tool-failed"),
+        (&["import", "words.json"], 3, "format-unknown"),
+        (&["compile", "empty.json"], 3, "trace-empty"),
+        (&["compile", "none.json"], 3, "file-unreadable"),
+        (&["explain", "altered.json"], 4, "digest-mismatch"),
+        (&["review", &path], 5, "--approve add@sha256:"),
+    ];
+    for (args, status, text) in cases {
+        let out = HostCli::new(&env)?.args(*args).output()?.expect_code(*status)?;
+        assert!(out.stderr.contains(text), "expected `{text}`: {out:?}");
+        assert_eq!(out.stdout, "", "a failure is no data: {out:?}");
+    }
+    let out = HostCli::new(&env)?.args(["run", "broken.json", "--format", "json"]).output()?.expect_code(3)?;
+    let error: Value = serde_json::from_str(&out.stderr)?;
+    assert_eq!(error["error"]["code"], "json-syntax");
+    assert!(error["error"]["problems"][0]["place"]["line_column"].is_array(), "{error}");
+    Ok(())
+}
+
+/// T24: a review pins exactly what was shown; a changed contract refuses to run and says what changed.
+#[test]
+fn a_reviewed_contract_that_drifts_refuses_to_run() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    let review = |args: &[String]| {
+        HostCli::new(&env)?.arg("review").arg(&workflow).args(["--format", "json", "--reviewer", "ann"]).args(args).output()
+    };
+    let shown = review(&[])?.expect_code(5)?.json()?;
+    let approvals: Vec<String> = shown["contracts"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|c| {
+            let (tool, digest) = (c["tool"].as_str().unwrap_or_default(), c["digest"].as_str().unwrap_or_default());
+            ["--approve".to_owned(), format!("{tool}@{digest}")]
+        })
+        .collect();
+    assert_eq!(approvals.len(), 6, "three tools: {shown}");
+    let agreed = review(&approvals)?.success()?.json()?;
+    assert!(agreed["contracts"].as_array().is_some_and(|list| list.iter().all(|c| c["reviewed"] == true)));
+    let run = || HostCli::new(&env)?.arg("run").arg(&workflow).output();
+    assert_eq!(run()?.success()?.json()?, json!({"result": 65}));
+
+    let mut file: Value = serde_json::from_str(&env.read("workflow.contracts.json")?)?;
+    file["contracts"][0]["effect"] = json!("read");
+    env.write("workflow.contracts.json", file.to_string())?;
+    let out = run()?.expect_code(4)?;
+    assert!(out.stderr.contains("contract-drift"), "{out:?}");
+    assert!(out.stderr.contains("effect: \"read\" became \"pure\""), "{out:?}");
+    file["contracts"][0]["effect"] = json!("pure");
+    file["contracts"][0]["review"]["digest"] = json!(format!("sha256:{}", "0".repeat(64)));
+    env.write("workflow.contracts.json", file.to_string())?;
+    assert!(run()?.expect_code(4)?.stderr.contains("contract-unreviewed"));
+    let stale = review(&["--approve".into(), format!("add@sha256:{}", "0".repeat(64))])?.expect_code(4)?;
+    assert!(stale.stderr.contains("contract-drift"), "{stale:?}");
+    Ok(())
+}
+
+/// T17: the events of a run show every stage of every call, in order.
+#[test]
+fn the_events_of_a_run_show_the_stages_in_order() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    HostCli::new(&env)?.arg("run").arg(&workflow).args(["--events", "events.jsonl"]).output()?.success()?;
+    let text = env.read("events.jsonl")?;
+    let events: Vec<Value> = text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    for node in ["square-first", "square-second", "sum", "root"] {
+        let stages: Vec<&str> = events
+            .iter()
+            .filter(|event| event["event"] == "stage" && event["node"] == node)
+            .filter_map(|event| event["stage"].as_str())
+            .collect();
+        let order =
+            ["verify", "bind", "policy", "approval", "input-schema", "guard", "handler", "output-schema"];
+        assert_eq!(stages, order, "{node}");
+    }
+    assert_eq!(events.first().map(|event| event["event"].clone()), Some(json!("run-started")));
+    assert_eq!(events.last().map(|event| event["event"].clone()), Some(json!("run-finished")));
+    Ok(())
+}
+
+/// The other commands answer people and programs.
+#[test]
+fn the_other_commands_answer() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let run = |args: &[&str]| HostCli::new(&env)?.args(args).output()?.success();
+    let tools = run(&["tools", "--format", "json"])?.json()?;
+    let names: Vec<&str> = tools.as_array().into_iter().flatten().filter_map(|t| t["name"].as_str()).collect();
+    assert!(names.contains(&"write_file") && names.contains(&"divide"), "{names:?}");
+    assert!(run(&["tools", "write"])?.stdout.contains("needs approval"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(run(&["completions", shell])?.stdout.contains("t2m-host"));
+    }
+    for kind in ["config", "trace", "workflow", "contracts", "approvals", "plugin"] {
+        let schema = run(&["config", "schema", "--kind", kind])?.json()?;
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{kind}");
+    }
+    env.write("t2m.toml", run(&["config", "show", "--defaults"])?.stdout)?;
+    run(&["config", "check"])?;
+    assert!(run(&["config", "show"])?.stdout.contains("concurrency = 8"));
+    assert_eq!(run(&["doctor", "--format", "json"])?.json()?["plugins"].as_array().map(Vec::len), Some(2));
+    assert!(run(&["doctor", "--codes"])?.stdout.contains("| `policy-denied` |"));
+    Ok(())
+}
+
+/// T08: the published schema accepts what `compile` writes.
+#[test]
+fn compiled_files_match_the_published_schemas() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    let schema = HostCli::new(&env)?.args(["config", "schema", "--kind", "workflow"]).output()?.success()?.json()?;
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(workflow)?)?;
+    let problems = t2m_core::schema::problems(&schema, &file);
+    assert!(problems.is_empty(), "{problems:?}");
+    Ok(())
+}
