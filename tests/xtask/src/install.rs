@@ -34,20 +34,20 @@ pub(crate) enum Need {
     Rustfmt,
     /// `cargo clippy`.
     Clippy,
-    /// `cargo nextest`.
-    Nextest,
     /// MCP servers from npm that the tests compare ours with.
     McpServers,
+    /// `cargo nextest`.
+    Nextest,
 }
 
 impl Need {
-    /// Every need.
+    /// Every need, quick ones first: a missing Node.js is reported before nextest is compiled.
     pub(crate) const ALL: [Self; 5] = [
         Self::WasmTarget,
         Self::Rustfmt,
         Self::Clippy,
-        Self::Nextest,
         Self::McpServers,
+        Self::Nextest,
     ];
 }
 

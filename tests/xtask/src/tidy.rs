@@ -99,7 +99,7 @@ impl fmt::Display for Fault {
 
 /// Checks the repository and fails if any rule is broken.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
-    let faults = check(&Tree::read(repo)?);
+    let faults = check(&Tree::read(repo)?, &local_folders(repo));
     for fault in &faults {
         say(&fault.to_string());
     }
@@ -110,15 +110,25 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     }
 }
 
+/// Folders of this machine that must not be named in the tree: where the repository is, and the home.
+fn local_folders(repo: &Repo) -> Vec<String> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let folders = [
+        repo.root.to_string_lossy().into_owned(),
+        home.trim_end_matches('/').to_owned(),
+    ];
+    folders.into_iter().filter(|folder| folder.len() > 1).collect()
+}
+
 /// Every fault of the tree, sorted by place.
-fn check(tree: &Tree) -> Vec<Fault> {
+fn check(tree: &Tree, local: &[String]) -> Vec<Fault> {
     let (manifests, mut faults) = manifest::parse_all(tree);
     faults.extend(edges::check(tree, &manifests));
     faults.extend(deps::check(tree, &manifests));
     faults.extend(purity::check(tree));
     faults.extend(rust::check(tree));
     faults.extend(wit::check(tree));
-    faults.extend(words::check(tree));
+    faults.extend(words::check(tree, local));
     faults.sort();
     faults.dedup();
     faults
@@ -165,7 +175,7 @@ mod tests {
             ("a/src/lib.rs", "fn f() {}\n"),
             ("wit/a.wit", "interface a {\n}\n"),
         ]);
-        let rules: Vec<&str> = check(&tree).iter().map(|fault| fault.rule).collect();
+        let rules: Vec<&str> = check(&tree, &[]).iter().map(|fault| fault.rule).collect();
         for rule in [
             "edge",
             "version",
