@@ -45,10 +45,7 @@ impl ApprovalRequest {
 
     /// The same request for any arguments.
     pub fn any_arguments(&self) -> ApprovalRequest {
-        ApprovalRequest {
-            arguments: None,
-            ..self.clone()
-        }
+        ApprovalRequest { arguments: None, ..self.clone() }
     }
 }
 
@@ -109,13 +106,8 @@ struct Entry {
 impl ApprovalBook {
     /// A book of these approvals.
     pub fn new(approvals: impl IntoIterator<Item = Approval>) -> ApprovalBook {
-        let entries = approvals
-            .into_iter()
-            .map(|approval| Entry {
-                approval,
-                used_by: BTreeSet::new(),
-            })
-            .collect();
+        let entries =
+            approvals.into_iter().map(|approval| Entry { approval, used_by: BTreeSet::new() }).collect();
         ApprovalBook { entries }
     }
 
@@ -153,11 +145,7 @@ impl ApprovalBook {
         let ids = [request.id(), request.any_arguments().id()];
         let call = (run.clone(), request.node.clone(), request.arguments);
         let mut refusal = Unapproved::Missing;
-        for entry in self
-            .entries
-            .iter_mut()
-            .filter(|entry| ids.contains(&entry.approval.request))
-        {
+        for entry in self.entries.iter_mut().filter(|entry| ids.contains(&entry.approval.request)) {
             if entry.approval.expires_at_ms.is_some_and(|end| now_ms >= end) {
                 refusal = Unapproved::Expired;
             } else if entry.used_by.contains(&call) {
@@ -224,12 +212,7 @@ mod tests {
     }
 
     fn approve(request: &ApprovalRequest) -> Approval {
-        Approval {
-            request: request.id(),
-            approver: "ann".into(),
-            expires_at_ms: Some(1000),
-            uses: 1,
-        }
+        Approval { request: request.id(), approver: "ann".into(), expires_at_ms: Some(1000), uses: 1 }
     }
 
     /// T23: bound to arguments, time and count; a node named like a tool gains nothing.
@@ -238,10 +221,7 @@ mod tests {
         let run = RunId::new("r").unwrap();
         let pay = request("pay", "payments.pay", Some("10"));
         let mut book = ApprovalBook::new([approve(&pay)]);
-        assert_eq!(
-            book.take(&request("pay", "payments.pay", Some("99")), &run, 0),
-            Err(Unapproved::Missing)
-        );
+        assert_eq!(book.take(&request("pay", "payments.pay", Some("99")), &run, 0), Err(Unapproved::Missing));
         let lookalike = request("payments.pay", "email.send", Some("10"));
         assert_eq!(book.take(&lookalike, &run, 0), Err(Unapproved::Missing));
         assert_eq!(book.take(&pay, &run, 1000), Err(Unapproved::Expired));
@@ -259,13 +239,7 @@ mod tests {
         let mut book = ApprovalBook::new([approve(&any)]);
         assert!(book.covers(&request("write", "write_file", Some("x")), 0));
         assert!(!book.covers(&request("other", "write_file", Some("x")), 0));
-        assert_eq!(
-            book.take(&request("write", "write_file", Some("x")), &run, 0),
-            Ok(())
-        );
-        assert_eq!(
-            book.take(&request("write", "write_file", Some("y")), &run, 0),
-            Err(Unapproved::UsedUp)
-        );
+        assert_eq!(book.take(&request("write", "write_file", Some("x")), &run, 0), Ok(()));
+        assert_eq!(book.take(&request("write", "write_file", Some("y")), &run, 0), Err(Unapproved::UsedUp));
     }
 }

@@ -90,9 +90,7 @@ impl Contract {
 
     /// Whether a person agreed to exactly this.
     pub fn is_reviewed(&self) -> bool {
-        self.review
-            .as_ref()
-            .is_some_and(|review| review.digest == self.digest())
+        self.review.as_ref().is_some_and(|review| review.digest == self.digest())
     }
 
     /// Each field in which `other` differs, for people; empty if none does.
@@ -106,16 +104,8 @@ impl Contract {
         };
         compare("effect", json!(self.effect), json!(other.effect));
         compare("idempotency", json!(self.idempotency), json!(other.idempotency));
-        compare(
-            "input_schema",
-            self.input_schema.clone(),
-            other.input_schema.clone(),
-        );
-        compare(
-            "output_schema",
-            json!(self.output_schema),
-            json!(other.output_schema),
-        );
+        compare("input_schema", self.input_schema.clone(), other.input_schema.clone());
+        compare("output_schema", json!(self.output_schema), json!(other.output_schema));
         compare("handler", json!(self.handler), json!(other.handler));
         compare("reads", json!(self.reads), json!(other.reads));
         compare("writes", json!(self.writes), json!(other.writes));
@@ -125,11 +115,7 @@ impl Contract {
 
 fn brief(value: &Value) -> String {
     let text = value.to_string();
-    if text.chars().count() <= 100 {
-        text
-    } else {
-        Digest::of_json(value).to_string()
-    }
+    if text.chars().count() <= 100 { text } else { Digest::of_json(value).to_string() }
 }
 
 /// The contracts of one file, by tool.
@@ -166,11 +152,7 @@ impl Contracts {
             };
             let tool = contract.tool.clone();
             if by_tool.insert(tool.clone(), contract).is_some() {
-                report.add(
-                    Code::IdDuplicate,
-                    pointer,
-                    format!("tool `{tool}` has two contracts"),
-                );
+                report.add(Code::IdDuplicate, pointer, format!("tool `{tool}` has two contracts"));
             }
         }
         Some(Contracts { by_tool })
@@ -236,11 +218,7 @@ mod tests {
     fn a_change_after_review_undoes_the_review() {
         let mut reviewed = contract();
         let digest = reviewed.digest();
-        reviewed.review = Some(Review {
-            by: "ann".into(),
-            at: "2026-01-01T00:00:00Z".into(),
-            digest,
-        });
+        reviewed.review = Some(Review { by: "ann".into(), at: "2026-01-01T00:00:00Z".into(), digest });
         assert!(reviewed.is_reviewed());
         assert_eq!(reviewed.digest(), contract().digest());
         let mut file = Contracts::default();
@@ -250,9 +228,6 @@ mod tests {
 
         reviewed.effect = Effect::Pure;
         assert!(!reviewed.is_reviewed());
-        assert_eq!(
-            contract().differences(&reviewed),
-            ["effect: \"read\" became \"pure\""]
-        );
+        assert_eq!(contract().differences(&reviewed), ["effect: \"read\" became \"pure\""]);
     }
 }

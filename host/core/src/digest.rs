@@ -77,10 +77,8 @@ impl FromStr for Digest {
             })
             .collect::<Option<_>>()
             .ok_or(InvalidDigest)?;
-        let bytes: Vec<u8> = digits
-            .chunks(2)
-            .map(|pair| pair.iter().fold(0, |acc, d| acc * 16 + d))
-            .collect();
+        let bytes: Vec<u8> =
+            digits.chunks(2).map(|pair| pair.iter().fold(0, |acc, d| acc * 16 + d)).collect();
         if digits.len() != 64 {
             return Err(InvalidDigest);
         }
@@ -199,14 +197,7 @@ mod tests {
         assert_eq!(digest.to_string().parse::<Digest>(), Ok(digest));
         let hex = digest.hex();
         let upper = format!("sha256:{}", hex.to_uppercase());
-        for bad in [
-            "",
-            "sha256:",
-            "sha256:00",
-            &hex,
-            &upper,
-            &format!("sha256:{hex}0"),
-        ] {
+        for bad in ["", "sha256:", "sha256:00", &hex, &upper, &format!("sha256:{hex}0")] {
             assert!(bad.parse::<Digest>().is_err(), "{bad}");
         }
     }

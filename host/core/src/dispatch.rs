@@ -11,6 +11,8 @@ mod call;
 mod pipeline;
 mod ports;
 mod registry;
+#[cfg(test)]
+mod tests;
 
 pub use call::{
     CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, NestedOrigin, Origin,

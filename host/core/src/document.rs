@@ -49,12 +49,7 @@ impl<'a> Fields<'a> {
     /// Starts on `value`, or reports that it isn't an object.
     pub fn of(value: &'a Value, pointer: &str, report: &'a Report) -> Option<Fields<'a>> {
         let map = as_object(value, pointer, report)?;
-        Some(Fields {
-            map,
-            pointer: pointer.to_owned(),
-            known: BTreeSet::new(),
-            report,
-        })
+        Some(Fields { map, pointer: pointer.to_owned(), known: BTreeSet::new(), report })
     }
 
     /// The pointer of one field.
@@ -72,18 +67,9 @@ impl<'a> Fields<'a> {
     pub fn required(&mut self, key: &'static str) -> Option<&'a Value> {
         let found = self.optional(key);
         if found.is_none() {
-            let near = self
-                .map
-                .keys()
-                .find(|present| did_you_mean(present, [key]).is_some());
-            let hint = near
-                .map(|present| format!("; `{present}` is not it"))
-                .unwrap_or_default();
-            self.report.add(
-                Code::FieldMissing,
-                self.pointer.clone(),
-                format!("`{key}` is missing{hint}"),
-            );
+            let near = self.map.keys().find(|present| did_you_mean(present, [key]).is_some());
+            let hint = near.map(|present| format!("; `{present}` is not it")).unwrap_or_default();
+            self.report.add(Code::FieldMissing, self.pointer.clone(), format!("`{key}` is missing{hint}"));
         }
         found
     }
@@ -109,9 +95,7 @@ impl<'a> Fields<'a> {
     /// An optional list; absent is empty.
     pub fn optional_list(&mut self, key: &'static str) -> &'a [Value] {
         let value = self.optional(key);
-        value
-            .and_then(|value| as_list(value, &self.pointer(key), self.report))
-            .unwrap_or_default()
+        value.and_then(|value| as_list(value, &self.pointer(key), self.report)).unwrap_or_default()
     }
 
     /// A required object.
@@ -168,6 +152,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The fields that were not asked for, to be kept as they are.
+    pub fn into_rest(self) -> Map<String, Value> {
+        self.map
+            .iter()
+            .filter(|(key, _)| !self.known.contains(key.as_str()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    }
+
     /// Goes through without minding fields that were not asked for.
     pub fn ignore_rest(self) {}
 }
@@ -176,11 +169,7 @@ impl<'a> Fields<'a> {
 pub fn as_object<'a>(value: &'a Value, pointer: &str, report: &Report) -> Option<&'a Map<String, Value>> {
     let map = value.as_object();
     if map.is_none() {
-        report.add(
-            Code::FieldType,
-            pointer,
-            format!("expected an object, found {}", kind(value)),
-        );
+        report.add(Code::FieldType, pointer, format!("expected an object, found {}", kind(value)));
     }
     map
 }
@@ -189,11 +178,7 @@ pub fn as_object<'a>(value: &'a Value, pointer: &str, report: &Report) -> Option
 pub fn as_list<'a>(value: &'a Value, pointer: &str, report: &Report) -> Option<&'a [Value]> {
     let list = value.as_array();
     if list.is_none() {
-        report.add(
-            Code::FieldType,
-            pointer,
-            format!("expected a list, found {}", kind(value)),
-        );
+        report.add(Code::FieldType, pointer, format!("expected a list, found {}", kind(value)));
     }
     list.map(Vec::as_slice)
 }
@@ -202,11 +187,7 @@ pub fn as_list<'a>(value: &'a Value, pointer: &str, report: &Report) -> Option<&
 pub fn as_text<'a>(value: &'a Value, pointer: &str, report: &Report) -> Option<&'a str> {
     let text = value.as_str();
     if text.is_none() {
-        report.add(
-            Code::FieldType,
-            pointer,
-            format!("expected a string, found {}", kind(value)),
-        );
+        report.add(Code::FieldType, pointer, format!("expected a string, found {}", kind(value)));
     }
     text
 }

@@ -70,9 +70,7 @@ impl Effect {
 
     /// Reads a name, in any case.
     pub fn parse(text: &str) -> Option<Effect> {
-        Effect::ALL
-            .into_iter()
-            .find(|effect| effect.as_str().eq_ignore_ascii_case(text))
+        Effect::ALL.into_iter().find(|effect| effect.as_str().eq_ignore_ascii_case(text))
     }
 }
 
@@ -110,11 +108,8 @@ pub enum Idempotency {
 
 impl Idempotency {
     /// Every value.
-    pub const ALL: [Idempotency; 3] = [
-        Idempotency::Idempotent,
-        Idempotency::NonIdempotent,
-        Idempotency::Unknown,
-    ];
+    pub const ALL: [Idempotency; 3] =
+        [Idempotency::Idempotent, Idempotency::NonIdempotent, Idempotency::Unknown];
 
     /// The name used in files.
     pub const fn as_str(self) -> &'static str {
@@ -127,9 +122,7 @@ impl Idempotency {
 
     /// Reads a name, in any case.
     pub fn parse(text: &str) -> Option<Idempotency> {
-        Idempotency::ALL
-            .into_iter()
-            .find(|value| value.as_str().eq_ignore_ascii_case(text))
+        Idempotency::ALL.into_iter().find(|value| value.as_str().eq_ignore_ascii_case(text))
     }
 }
 

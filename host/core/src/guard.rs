@@ -75,9 +75,7 @@ impl GuardVerdict {
             GuardVerdict::Allow => None,
             GuardVerdict::Deny { reason } => Some((Code::GuardDenied, reason)),
             GuardVerdict::ReviewRequired { reason, handle } => {
-                let handle = handle
-                    .map(|handle| format!(" (review `{handle}`)"))
-                    .unwrap_or_default();
+                let handle = handle.map(|handle| format!(" (review `{handle}`)")).unwrap_or_default();
                 Some((Code::GuardReviewRequired, format!("{reason}{handle}")))
             }
             GuardVerdict::TimedOut => Some((Code::GuardTimeout, "the guard did not answer in time".into())),

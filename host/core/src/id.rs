@@ -31,9 +31,7 @@ fn id_rule(text: &str) -> bool {
 fn tool_rule(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_TOOL_NAME
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
 }
 
 macro_rules! name {

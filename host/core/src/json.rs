@@ -26,10 +26,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            bytes: 64 << 20,
-            depth: 128,
-        }
+        Limits { bytes: 64 << 20, depth: 128 }
     }
 }
 
@@ -48,13 +45,10 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     // check_depth has counted, and its limit is what the caller asked for.
     reader.disable_recursion_limit();
-    let value = Node {
-        pointer: String::new(),
-        found: &found,
-    }
-    .deserialize(&mut reader)
-    .and_then(|value| reader.end().map(|()| value))
-    .map_err(|error| syntax_problem(&error))?;
+    let value = Node { pointer: String::new(), found: &found }
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value))
+        .map_err(|error| syntax_problem(&error))?;
     Problems::from_list(found.into_inner())?;
     Ok(value)
 }
@@ -63,11 +57,7 @@ fn syntax_problem(error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     // serde_json appends its own place, which we carry apart.
     let message = text.split(" at line ").next().unwrap_or(&text);
-    let code = if message.contains("number out of range") {
-        Code::JsonNumber
-    } else {
-        Code::JsonSyntax
-    };
+    let code = if message.contains("number out of range") { Code::JsonNumber } else { Code::JsonSyntax };
     Problem::new(code, Place::LineColumn(error.line(), error.column()), message)
 }
 
@@ -150,10 +140,9 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(value) = access.next_element_seed(Node {
-            pointer: item(&self.pointer, list.len()),
-            found: self.found,
-        })? {
+        while let Some(value) =
+            access.next_element_seed(Node { pointer: item(&self.pointer, list.len()), found: self.found })?
+        {
             list.push(value);
         }
         Ok(Value::Array(list))
@@ -163,16 +152,9 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(key) = access.next_key::<String>()? {
             let pointer = child(&self.pointer, &key);
             if map.contains_key(&key) {
-                self.report(
-                    Code::JsonDuplicateKey,
-                    pointer.clone(),
-                    format!("key `{key}` stands twice"),
-                );
+                self.report(Code::JsonDuplicateKey, pointer.clone(), format!("key `{key}` stands twice"));
             }
-            let value = access.next_value_seed(Node {
-                pointer,
-                found: self.found,
-            })?;
+            let value = access.next_value_seed(Node { pointer, found: self.found })?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -206,10 +188,7 @@ mod tests {
     fn every_duplicate_key_is_reported_with_its_place() {
         assert_eq!(
             codes(r#"{"a":1,"a":2,"b":[{"x":1,"x":1}]}"#),
-            vec![
-                (Code::JsonDuplicateKey, "/a".to_owned()),
-                (Code::JsonDuplicateKey, "/b/0/x".to_owned())
-            ]
+            vec![(Code::JsonDuplicateKey, "/a".to_owned()), (Code::JsonDuplicateKey, "/b/0/x".to_owned())]
         );
     }
 
@@ -227,10 +206,7 @@ mod tests {
     #[test]
     fn depth_is_checked_before_recursion() {
         let deep = "[".repeat(100_000);
-        assert_eq!(
-            codes(&deep),
-            vec![(Code::JsonTooDeep, "line 1, column 129".to_owned())]
-        );
+        assert_eq!(codes(&deep), vec![(Code::JsonTooDeep, "line 1, column 129".to_owned())]);
         let fine = format!("{}{}", "[".repeat(128), "]".repeat(128));
         assert!(codes(&fine).is_empty());
         assert!(codes("\"[[[\\\"[[\"").is_empty());

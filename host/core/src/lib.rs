@@ -11,6 +11,7 @@
 
 pub mod approval;
 pub mod code;
+pub mod compiler;
 pub mod contract;
 pub mod digest;
 pub mod dispatch;
@@ -19,9 +20,11 @@ pub mod effect;
 pub mod event;
 pub mod guard;
 pub mod id;
+pub mod journal;
 pub mod json;
 pub mod policy;
 pub mod problem;
 pub mod schema;
 pub mod tool;
+pub mod trace;
 pub mod workflow;

@@ -69,23 +69,15 @@ pub const fn default_action(effect: Effect) -> Action {
 impl Policy {
     /// Decides one call: the strictest rule that names its tool or effect, else the default of its effect.
     pub fn decide(&self, input: PolicyInput<'_>) -> PolicyDecision {
-        let by_tool = self
-            .tools
-            .get(input.tool)
-            .map(|action| (*action, format!("policy.tools.{}", input.tool)));
+        let by_tool =
+            self.tools.get(input.tool).map(|action| (*action, format!("policy.tools.{}", input.tool)));
         let by_effect = self
             .effects
             .get(&input.effect)
             .map(|action| (*action, format!("policy.effects.{}", input.effect)));
-        let (action, rule) = by_tool
-            .into_iter()
-            .chain(by_effect)
-            .max_by_key(|(action, _)| *action)
-            .unwrap_or_else(|| {
-                (
-                    default_action(input.effect),
-                    format!("the default for `{}`", input.effect),
-                )
+        let (action, rule) =
+            by_tool.into_iter().chain(by_effect).max_by_key(|(action, _)| *action).unwrap_or_else(|| {
+                (default_action(input.effect), format!("the default for `{}`", input.effect))
             });
         PolicyDecision { action, rule }
     }
@@ -136,11 +128,7 @@ mod tests {
         let tool = ToolName::new("x").unwrap();
         for effect in Effect::ALL {
             let decision = Policy::default().decide(PolicyInput { tool: &tool, effect });
-            assert_eq!(
-                decision.action == Action::Allow,
-                effect.is_read_only(),
-                "{effect}"
-            );
+            assert_eq!(decision.action == Action::Allow, effect.is_read_only(), "{effect}");
         }
     }
 }

@@ -57,11 +57,7 @@ pub struct Problem {
 impl Problem {
     /// A problem at a place.
     pub fn new(code: Code, place: Place, message: impl Into<String>) -> Problem {
-        Problem {
-            code,
-            place,
-            message: message.into(),
-        }
+        Problem { code, place, message: message.into() }
     }
 
     /// A problem at a JSON Pointer.

@@ -9,7 +9,9 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::code::Code;
 use crate::document::shown;
+use crate::problem::{Problem, child, did_you_mean};
 
 /// Most faults of one value that are reported.
 pub const MAX_FAULTS: usize = 20;
@@ -49,23 +51,52 @@ impl Schema {
         self.validator
             .iter_errors(value)
             .take(MAX_FAULTS)
-            .map(|error| Fault {
-                pointer: error.instance_path().to_string(),
-                message: describe(&error),
-            })
+            .map(|error| Fault { pointer: error.instance_path().to_string(), message: describe(&error) })
             .collect()
     }
+}
+
+/// Every way in which `value` breaks `schema`, as problems with codes and spelling hints. For our own file
+/// formats, whose schemas are made from the types that read them.
+pub fn problems(schema: &Value, value: &Value) -> Vec<Problem> {
+    use jsonschema::error::ValidationErrorKind as Kind;
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(error) => return vec![Problem::at(Code::Internal, "", format!("schema: {error}"))],
+    };
+    let mut found = Vec::new();
+    for error in validator.iter_errors(value) {
+        let pointer = error.instance_path().to_string();
+        match error.kind() {
+            Kind::AdditionalProperties { unexpected } => {
+                let location = error.schema_path().to_string();
+                let parent = location.strip_suffix("/additionalProperties").unwrap_or(&location);
+                let known =
+                    schema.pointer(parent).and_then(|s| s.get("properties")).and_then(Value::as_object);
+                for key in unexpected {
+                    let near =
+                        did_you_mean(key, known.into_iter().flat_map(|map| map.keys().map(String::as_str)));
+                    let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                    let message = format!("`{key}` is not a field here{hint}");
+                    found.push(Problem::at(Code::FieldUnknown, child(&pointer, key), message));
+                }
+            }
+            Kind::Required { property } => {
+                let message = format!("`{}` is missing", property.as_str().unwrap_or_default());
+                found.push(Problem::at(Code::FieldMissing, pointer, message));
+            }
+            Kind::Type { .. } => found.push(Problem::at(Code::FieldType, pointer, describe(&error))),
+            _ => found.push(Problem::at(Code::FieldValue, pointer, describe(&error))),
+        }
+    }
+    found
 }
 
 /// The validator repeats the whole value in its messages; ours keep them short and on one line.
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let whole = error.instance().to_string();
     let text = error.to_string();
-    let text = if whole.len() > 60 {
-        text.replace(&whole, &shown(error.instance()))
-    } else {
-        text
-    };
+    let text = if whole.len() > 60 { text.replace(&whole, &shown(error.instance())) } else { text };
     text.replace(['\n', '\r'], " ")
 }
 
@@ -93,6 +124,24 @@ mod tests {
         let places: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
         assert_eq!(places.len(), 3, "{faults:?}");
         assert!(places.contains(&"/a") && places.contains(&"/b/1") && places.contains(&""));
+    }
+
+    #[test]
+    fn problems_of_a_file_carry_codes_and_hints() {
+        let schema = json!({
+            "type": "object", "required": ["name"], "additionalProperties": false,
+            "properties": {"name": {"type": "string"}, "limits": {"type": "object", "additionalProperties": false,
+                "properties": {"fuel": {"type": "integer"}}}}
+        });
+        let found = problems(&schema, &json!({"nam": "x", "limits": {"fuell": 1, "fuel": "many"}}));
+        let mut seen: Vec<_> =
+            found.iter().map(|p| (p.code, p.place.to_string(), p.message.clone())).collect();
+        seen.sort();
+        assert_eq!(seen.len(), 4, "{seen:?}");
+        assert_eq!(seen[0], (Code::FieldMissing, "the top level".into(), "`name` is missing".into()));
+        assert_eq!(seen[1].1, "/limits/fuell");
+        assert!(seen[1].2.ends_with("did you mean `fuel`?") && seen[2].2.ends_with("did you mean `name`?"));
+        assert_eq!((seen[3].0, seen[3].1.as_str()), (Code::FieldType, "/limits/fuel"));
     }
 
     #[test]

@@ -144,12 +144,6 @@ pub struct ToolFailure {
 impl ToolFailure {
     /// A failure that the host found.
     pub fn host(code: Code, message: impl Into<String>) -> ToolFailure {
-        ToolFailure {
-            code,
-            tool_code: None,
-            message: message.into(),
-            retryable: false,
-            details: None,
-        }
+        ToolFailure { code, tool_code: None, message: message.into(), retryable: false, details: None }
     }
 }

@@ -6,14 +6,22 @@
 //! **Invariant:** a [`VerifiedWorkflow`] has unique node ids, references that lead to declared inputs or to
 //! nodes that come before, and no cycle; only [`verify`] makes one.
 
+mod explain;
 mod expr;
+pub mod graph;
+mod inputs;
 mod model;
 mod parse;
 mod verify;
 
+pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
 pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
+pub use inputs::bind_inputs;
 pub use model::{
     Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
 };
 pub use parse::{json_schema, parse, to_json};
 pub use verify::{VerifiedWorkflow, digest, verify};
+
+#[cfg(test)]
+mod tests;

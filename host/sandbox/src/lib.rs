@@ -1,1 +1,50 @@
-//! Placeholder until its part lands.
+//! Runs WebAssembly component plugins under limits and grants.
+//!
+//! Owns the engine, the compiled-component cache, the limits, what a component may import, and the way from
+//! a cleared call to a fresh instance and back. Refuses to decide whether a call may be made: it takes a
+//! `ClearedCall`, which only the dispatch can build. No type of the engine leaves this crate.
+//!
+//! ```no_run
+//! # async fn demo() -> Result<(), t2m_sandbox::SandboxError> {
+//! use t2m_sandbox::{Grants, Limits, PluginSource, Sandbox, SandboxConfig};
+//!
+//! let sandbox = Sandbox::new(SandboxConfig::default())?;
+//! let source = PluginSource {
+//!     id: "math".parse().expect("a plugin name"),
+//!     wasm: std::fs::read("math.wasm").expect("a file").into(),
+//!     grants: Grants::default(),
+//!     limits: Limits::default(),
+//! };
+//! let plugin = sandbox.load(source).await?;
+//! println!("{} tools", plugin.tools().len());
+//! # Ok(()) }
+//! ```
+//!
+//! **Invariant:** a call runs in an instance made for it alone, and whatever stops it has one stable code;
+//! the next call finds nothing of the one before.
+
+#[doc(hidden)]
+pub mod bench;
+mod bindings;
+mod cache;
+mod call;
+mod clock;
+mod convert;
+mod engine;
+mod error;
+mod grants;
+mod imports;
+mod limits;
+mod outcome;
+mod plugin;
+mod sandbox;
+mod sdk;
+mod state;
+
+pub use engine::EngineInfo;
+pub use error::SandboxError;
+pub use grants::{Access, DirGrant, Grants};
+pub use limits::Limits;
+pub use plugin::{Description, Plugin, PluginSource};
+pub use sandbox::{Sandbox, SandboxConfig};
+pub use sdk::SdkVersion;

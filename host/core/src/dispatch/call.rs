@@ -163,9 +163,8 @@ impl NestedCalls {
             let message = format!("nested calls go at most {} levels deep", limits.depth);
             return Err(refuse(Code::NestedTooDeep, message));
         }
-        let taken = self
-            .budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let taken =
+            self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if taken.is_err() {
             let message = format!("one call may make at most {} nested calls", limits.calls);
             return Err(refuse(Code::NestedTooMany, message));
@@ -175,20 +174,10 @@ impl NestedCalls {
         let head: String = self.node.as_str().chars().take(100).collect();
         let node = NodeId::new(format!("{head}/{tool}#{number}"))
             .map_err(|error| refuse(Code::Internal, error.to_string()))?;
-        let origin = Origin::Nested(NestedOrigin {
-            workflow: self.workflow,
-            depth,
-            budget: Arc::clone(&self.budget),
-        });
-        let request = CallRequest {
-            origin,
-            run: self.run.clone(),
-            node,
-            attempt: 1,
-            tool,
-            arguments,
-            timeout: None,
-        };
+        let origin =
+            Origin::Nested(NestedOrigin { workflow: self.workflow, depth, budget: Arc::clone(&self.budget) });
+        let request =
+            CallRequest { origin, run: self.run.clone(), node, attempt: 1, tool, arguments, timeout: None };
         self.dispatcher.dispatch(request).await
     }
 }

@@ -20,8 +20,10 @@ use crate::digest::Digest;
 use crate::effect::Effect;
 use crate::event::{Event, Stage, StageOutcome};
 use crate::guard::GuardRequest;
+use crate::id::RunId;
 use crate::policy::{Action, Policy, PolicyInput};
 use crate::tool::Reply;
+use crate::workflow::{Node, VerifiedWorkflow};
 
 /// What a dispatcher is made of.
 pub struct DispatcherParts {
@@ -46,7 +48,7 @@ pub struct Dispatcher {
 
 /// A call on its way through the stages.
 struct InFlight<'a> {
-    dispatcher: &'a Dispatcher,
+    events: Option<&'a dyn EventSink>,
     request: &'a CallRequest,
     depth: u32,
     workflow: Option<Digest>,
@@ -86,14 +88,50 @@ impl Dispatcher {
             Origin::Direct => (0, None),
             Origin::Nested(origin) => (origin.depth, origin.workflow),
         };
-        let flight = InFlight {
-            dispatcher: self,
-            request: &request,
-            depth,
-            workflow,
-        };
+        let flight = InFlight { events: self.parts.events.as_deref(), request: &request, depth, workflow };
         let cleared = self.clear(&flight, arguments).await?;
         self.run_handler(&flight, cleared).await
+    }
+
+    /// Says what would stop a node of a workflow, before anything of it runs: the same stages, up to where
+    /// they need the arguments. `arguments` are those that are known already; what depends on results of
+    /// other nodes isn't. No event is emitted and no approval is used.
+    pub fn preflight(
+        &self,
+        workflow: &Arc<VerifiedWorkflow>,
+        node: &Node,
+        run: &RunId,
+        arguments: Option<&serde_json::Value>,
+    ) -> Result<Effect, CallError> {
+        let request = CallRequest {
+            origin: Origin::Workflow(Arc::clone(workflow)),
+            run: run.clone(),
+            node: node.id.clone(),
+            attempt: 1,
+            tool: node.tool.clone(),
+            arguments: serde_json::Value::Null,
+            timeout: None,
+        };
+        let flight =
+            InFlight { events: None, request: &request, depth: 0, workflow: Some(workflow.digest()) };
+        let assumed = flight.verify()?;
+        let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
+        if flight.policy(&self.parts.policy, contract.effect)? {
+            let approval = ApprovalRequest {
+                workflow: flight.workflow,
+                node: node.id.clone(),
+                tool: node.tool.clone(),
+                contract: contract_digest,
+                arguments: arguments.map(Digest::of_json),
+            };
+            if !self.parts.approvals.as_ref().is_some_and(|gate| gate.could_take(&approval)) {
+                return Err(flight.unapproved(Unapproved::Missing, approval));
+            }
+        }
+        if let Some(arguments) = arguments {
+            flight.input_schema(registered, arguments)?;
+        }
+        Ok(contract.effect)
     }
 
     /// Every check before the handler. The only place that makes a [`ClearedCall`].
@@ -113,24 +151,9 @@ impl Dispatcher {
             contract: contract_digest,
             arguments: needs_approval.then(|| Digest::of_json(&arguments)),
         };
-        flight
-            .approval(self.parts.approvals.as_deref(), needs_approval, approval)
-            .await?;
+        flight.approval(self.parts.approvals.as_deref(), needs_approval, approval).await?;
 
-        let faults = registered.input.faults(&arguments);
-        if !faults.is_empty() {
-            let first = faults
-                .first()
-                .map(|f| format!("{}: {}", place(&f.pointer), f.message));
-            let message = format!(
-                "the arguments don't match the schema at {}",
-                first.unwrap_or_default()
-            );
-            let mut error = flight.refuse(Stage::InputSchema, Code::ArgumentsInvalid, message);
-            error.faults = faults;
-            return Err(error);
-        }
-        flight.passed(Stage::InputSchema);
+        flight.input_schema(registered, &arguments)?;
 
         match &self.parts.guard {
             None => flight.not_needed(Stage::Guard),
@@ -175,12 +198,7 @@ impl Dispatcher {
             budget,
             made: Arc::new(AtomicU32::new(0)),
         };
-        let call = ClearedCall {
-            tool: request.tool.clone(),
-            arguments,
-            context,
-            nested,
-        };
+        let call = ClearedCall { tool: request.tool.clone(), arguments, context, nested };
         Ok(Cleared { call, registered })
     }
 
@@ -205,13 +223,8 @@ impl Dispatcher {
             }
         };
         if !faults.is_empty() {
-            let first = faults
-                .first()
-                .map(|f| format!("{}: {}", place(&f.pointer), f.message));
-            let message = format!(
-                "the result doesn't match the schema at {}",
-                first.unwrap_or_default()
-            );
+            let first = faults.first().map(|f| format!("{}: {}", place(&f.pointer), f.message));
+            let message = format!("the result doesn't match the schema at {}", first.unwrap_or_default());
             let mut error = flight.refuse(Stage::OutputSchema, Code::ResultInvalid, message);
             error.faults = faults;
             return Err(error);
@@ -222,11 +235,7 @@ impl Dispatcher {
 }
 
 fn place(pointer: &str) -> &str {
-    if pointer.is_empty() {
-        "the top level"
-    } else {
-        pointer
-    }
+    if pointer.is_empty() { "the top level" } else { pointer }
 }
 
 impl InFlight<'_> {
@@ -264,10 +273,7 @@ impl InFlight<'_> {
             Bound::Reviewed { contract, digest } => (contract, *digest),
             Bound::Missing => return refuse(Code::ContractMissing, format!("`{tool}` has no contract")),
             Bound::Unreviewed => {
-                return refuse(
-                    Code::ContractUnreviewed,
-                    format!("the contract of `{tool}` is not reviewed"),
-                );
+                return refuse(Code::ContractUnreviewed, format!("the contract of `{tool}` is not reviewed"));
             }
             Bound::Drifted { differences } => {
                 let message = format!("`{tool}` is not what was reviewed: {}", differences.join("; "));
@@ -315,19 +321,31 @@ impl InFlight<'_> {
             self.passed(Stage::Approval);
             return Ok(());
         };
+        Err(self.unapproved(refusal, approval))
+    }
+
+    fn unapproved(&self, refusal: Unapproved, approval: ApprovalRequest) -> CallError {
         let why = match refusal {
             Unapproved::Missing => "needs an approval",
             Unapproved::Expired => "had an approval that has expired",
             Unapproved::UsedUp => "had an approval that is used up",
         };
-        let message = format!(
-            "node `{}`, tool `{}` {why}: {}",
-            approval.node,
-            approval.tool,
-            approval.id()
-        );
+        let message = format!("node `{}`, tool `{}` {why}: {}", approval.node, approval.tool, approval.id());
         let mut error = self.refuse(Stage::Approval, refusal.code(), message);
         error.approval = Some(Box::new(approval));
+        error
+    }
+
+    fn input_schema(&self, registered: &Registered, arguments: &serde_json::Value) -> Result<(), CallError> {
+        let faults = registered.input.faults(arguments);
+        if faults.is_empty() {
+            self.passed(Stage::InputSchema);
+            return Ok(());
+        }
+        let first = faults.first().map(|f| format!("{}: {}", place(&f.pointer), f.message));
+        let message = format!("the arguments don't match the schema at {}", first.unwrap_or_default());
+        let mut error = self.refuse(Stage::InputSchema, Code::ArgumentsInvalid, message);
+        error.faults = faults;
         Err(error)
     }
 
@@ -345,7 +363,7 @@ impl InFlight<'_> {
     }
 
     fn emit(&self, stage: Stage, outcome: StageOutcome) {
-        let Some(sink) = &self.dispatcher.parts.events else {
+        let Some(sink) = self.events else {
             return;
         };
         sink.emit(&Event::Stage {
@@ -362,8 +380,6 @@ impl InFlight<'_> {
 
 impl fmt::Debug for Dispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dispatcher")
-            .field("registry", &self.parts.registry)
-            .finish_non_exhaustive()
+        f.debug_struct("Dispatcher").field("registry", &self.parts.registry).finish_non_exhaustive()
     }
 }

@@ -33,6 +33,9 @@ pub trait ApprovalGate: Send + Sync {
         request: &'a ApprovalRequest,
         run: &'a RunId,
     ) -> BoxFuture<'a, Result<(), Unapproved>>;
+
+    /// Whether `take` could succeed, without using anything. A gate that can ask a person says yes.
+    fn could_take(&self, request: &ApprovalRequest) -> bool;
 }
 
 /// A program that has the last word before a handler.

@@ -98,18 +98,14 @@ impl Registry {
             for descriptor in plugin.tools {
                 let name = descriptor.name.clone();
                 if let Some(other) = tools.get(&name) {
-                    let message = format!(
-                        "plugins `{}` and `{}` both offer `{name}`",
-                        other.plugin, plugin.plugin
-                    );
+                    let message =
+                        format!("plugins `{}` and `{}` both offer `{name}`", other.plugin, plugin.plugin);
                     report.add(Code::ToolDuplicate, format!("/{name}"), message);
                     continue;
                 }
                 let input = compile(&descriptor.input_schema, &name, "input", &report);
-                let output = descriptor
-                    .output_schema
-                    .as_ref()
-                    .map(|schema| compile(schema, &name, "output", &report));
+                let output =
+                    descriptor.output_schema.as_ref().map(|schema| compile(schema, &name, "output", &report));
                 let (Some(input), Some(output)) = (input, output.map_or(Some(None), |o| o.map(Some))) else {
                     continue;
                 };
@@ -162,10 +158,7 @@ fn bind(descriptor: &ToolDescriptor, handler: Digest, trust: Trust, contract: Op
     let offered = Contract::candidate(descriptor, handler);
     let Some(contract) = contract else {
         return match trust {
-            Trust::BuiltIn => Bound::Reviewed {
-                digest: offered.digest(),
-                contract: Arc::new(offered),
-            },
+            Trust::BuiltIn => Bound::Reviewed { digest: offered.digest(), contract: Arc::new(offered) },
             Trust::External => Bound::Missing,
         };
     };
@@ -176,10 +169,7 @@ fn bind(descriptor: &ToolDescriptor, handler: Digest, trust: Trust, contract: Op
     if !contract.is_reviewed() {
         return Bound::Unreviewed;
     }
-    Bound::Reviewed {
-        digest: contract.digest(),
-        contract: Arc::new(contract.clone()),
-    }
+    Bound::Reviewed { digest: contract.digest(), contract: Arc::new(contract.clone()) }
 }
 
 impl fmt::Debug for Registry {

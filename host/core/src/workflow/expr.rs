@@ -97,11 +97,9 @@ impl Expr {
                 .map(|(key, member)| Ok((key.clone(), member.resolve(scope)?)))
                 .collect::<Result<Map<_, _>, _>>()
                 .map(Value::Object),
-            Expr::List(items) => items
-                .iter()
-                .map(|item| item.resolve(scope))
-                .collect::<Result<_, _>>()
-                .map(Value::Array),
+            Expr::List(items) => {
+                items.iter().map(|item| item.resolve(scope)).collect::<Result<_, _>>().map(Value::Array)
+            }
         }
     }
 
@@ -123,34 +121,24 @@ impl Expr {
 
     /// Whether its value depends on the result of a node.
     pub fn depends_on_results(&self) -> bool {
-        self.references()
-            .iter()
-            .any(|reference| matches!(reference.source, Source::Node(_)))
+        self.references().iter().any(|reference| matches!(reference.source, Source::Node(_)))
     }
 }
 
 impl Reference {
     /// Finds the value.
     pub fn resolve(&self, scope: Scope<'_>) -> Result<Value, PathMissing> {
-        let missing = |found: &str| PathMissing {
-            reference: self.clone(),
-            found: found.to_owned(),
-        };
+        let missing = |found: &str| PathMissing { reference: self.clone(), found: found.to_owned() };
         let start = match &self.source {
             Source::Input(name) => scope.inputs.get(name).ok_or_else(|| missing("no such input"))?,
-            Source::Node(node) => scope
-                .results
-                .get(node)
-                .ok_or_else(|| missing("the node has no result"))?,
+            Source::Node(node) => scope.results.get(node).ok_or_else(|| missing("the node has no result"))?,
         };
         let found = walk(start, &self.path).map_err(|found| missing(&found))?;
         match self.convert {
             None => Ok(found),
             Some(convert) => {
                 let from = kind(&found);
-                convert
-                    .apply(found)
-                    .ok_or_else(|| missing(&format!("{from} that can't be converted")))
+                convert.apply(found).ok_or_else(|| missing(&format!("{from} that can't be converted")))
             }
         }
     }
@@ -163,9 +151,7 @@ fn walk(start: &Value, path: &[Step]) -> Result<Value, String> {
             Step::Key(key) => here.as_object().and_then(|map| map.get(key)),
             Step::Index(position) => here.as_array().and_then(|list| list.get(*position)),
             Step::ParseJson => {
-                let parsed = here
-                    .as_str()
-                    .and_then(|text| serde_json::from_str::<Value>(text).ok());
+                let parsed = here.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
                 let rest = path.get(index + 1..).unwrap_or_default();
                 return match parsed {
                     Some(value) => walk(&value, rest),
@@ -247,10 +233,7 @@ mod tests {
         let inputs = json!({"n": "12.5"}).as_object().unwrap().clone();
         let node = NodeId::new("a").unwrap();
         let results = BTreeMap::from([(node.clone(), json!({"text": "{\"items\":[{\"id\":7}]}"}))]);
-        let scope = Scope {
-            inputs: &inputs,
-            results: &results,
-        };
+        let scope = Scope { inputs: &inputs, results: &results };
         let id = Reference {
             source: Source::Node(node),
             path: vec![
@@ -263,29 +246,17 @@ mod tests {
             convert: Some(Convert::ToString),
         };
         assert_eq!(id.to_string(), "a.text(json).items[0].id as string");
-        let number = Reference {
-            source: Source::Input("n".into()),
-            path: vec![],
-            convert: Some(Convert::ToNumber),
-        };
+        let number =
+            Reference { source: Source::Input("n".into()), path: vec![], convert: Some(Convert::ToNumber) };
         let expr = Expr::Object(BTreeMap::from([
             ("id".to_owned(), Expr::Ref(id.clone())),
-            (
-                "list".to_owned(),
-                Expr::List(vec![Expr::Ref(number), Expr::Literal(json!({"ref": 1}))]),
-            ),
+            ("list".to_owned(), Expr::List(vec![Expr::Ref(number), Expr::Literal(json!({"ref": 1}))])),
         ]));
-        assert_eq!(
-            expr.resolve(scope),
-            Ok(json!({"id": "7", "list": [12.5, {"ref": 1}]}))
-        );
+        assert_eq!(expr.resolve(scope), Ok(json!({"id": "7", "list": [12.5, {"ref": 1}]})));
         let mut lost = id;
         lost.path.truncate(3);
         lost.path.push(Step::Index(4));
         let error = Expr::Ref(lost).resolve(scope).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`a.text(json).items[4] as string` leads nowhere: a list without 4"
-        );
+        assert_eq!(error.to_string(), "`a.text(json).items[4] as string` leads nowhere: a list without 4");
     }
 }

@@ -39,19 +39,11 @@ fn read_workflow(value: &Value, report: &Report) -> Option<(Workflow, Digest)> {
     let name = fields.text("name").map(str::to_owned);
     let inputs = fields.object("inputs").map(|map| read_inputs(map, report));
     let nodes = fields.list("nodes").map(|list| read_nodes(list, report));
-    let output = fields
-        .required("output")
-        .and_then(|value| read_expr(value, "/output", report));
+    let output = fields.required("output").and_then(|value| read_expr(value, "/output", report));
     let source = fields.typed("source");
     let digest = fields.parsed("digest");
     fields.finish();
-    let workflow = Workflow {
-        name: name?,
-        inputs: inputs?,
-        nodes: nodes?,
-        output: output?,
-        source: source?,
-    };
+    let workflow = Workflow { name: name?, inputs: inputs?, nodes: nodes?, output: output?, source: source? };
     Some((workflow, digest?))
 }
 
@@ -66,11 +58,7 @@ fn read_inputs(map: &Map<String, Value>, report: &Report) -> BTreeMap<String, In
 
 fn read_nodes(list: &[Value], report: &Report) -> Vec<Node> {
     if list.len() > MAX_NODES {
-        report.add(
-            Code::TooMany,
-            "/nodes",
-            format!("{} nodes, at most {MAX_NODES}", list.len()),
-        );
+        report.add(Code::TooMany, "/nodes", format!("{} nodes, at most {MAX_NODES}", list.len()));
         return Vec::new();
     }
     list.iter()
@@ -84,9 +72,8 @@ fn read_node(value: &Value, pointer: &str, report: &Report) -> Option<Node> {
     let id = fields.parsed("id");
     let tool = fields.parsed("tool");
     let arguments_at = fields.pointer("arguments");
-    let arguments = fields
-        .required("arguments")
-        .and_then(|value| read_arguments(value, &arguments_at, report));
+    let arguments =
+        fields.required("arguments").and_then(|value| read_arguments(value, &arguments_at, report));
     let after_at = fields.pointer("after");
     let after: Vec<NodeId> = as_parsed_list(fields.optional_list("after"), &after_at, report);
     let effect = fields.typed("effect");
@@ -183,11 +170,7 @@ fn read_reference(value: &Value, pointer: &str, report: &Report) -> Option<Refer
         Some("string") => Some(Convert::ToString),
         Some("number") => Some(Convert::ToNumber),
         Some(other) => {
-            report.add(
-                Code::FieldValue,
-                convert_at,
-                format!("`{other}` is neither `string` nor `number`"),
-            );
+            report.add(Code::FieldValue, convert_at, format!("`{other}` is neither `string` nor `number`"));
             None
         }
     };
@@ -201,11 +184,7 @@ fn read_reference(value: &Value, pointer: &str, report: &Report) -> Option<Refer
             return None;
         }
     };
-    Some(Reference {
-        source,
-        path,
-        convert,
-    })
+    Some(Reference { source, path, convert })
 }
 
 fn read_step(value: &Value, pointer: &str, report: &Report) -> Option<Step> {
@@ -223,10 +202,8 @@ fn read_step(value: &Value, pointer: &str, report: &Report) -> Option<Step> {
             Some(Step::ParseJson)
         }
         other => {
-            let message = format!(
-                "a step is a key, an index or {{\"parse\":\"json\"}}, found {}",
-                kind(other)
-            );
+            let message =
+                format!("a step is a key, an index or {{\"parse\":\"json\"}}, found {}", kind(other));
             report.add(Code::FieldType, pointer, message);
             None
         }
@@ -238,9 +215,7 @@ fn read_decision(value: &Value, pointer: &str, report: &Report) -> Option<Decisi
     let at = fields.text("pointer").map(str::to_owned);
     let verdict: Option<Verdict> = fields.typed("verdict");
     let chosen_at = fields.pointer("chosen");
-    let chosen = fields
-        .optional("chosen")
-        .and_then(|value| read_reference(value, &chosen_at, report));
+    let chosen = fields.optional("chosen").and_then(|value| read_reference(value, &chosen_at, report));
     let candidates_at = fields.pointer("candidates");
     let candidates = fields
         .optional_list("candidates")
@@ -256,13 +231,7 @@ fn read_decision(value: &Value, pointer: &str, report: &Report) -> Option<Decisi
         .filter_map(|(index, value)| as_text(value, &item(&reasons_at, index), report).map(str::to_owned))
         .collect();
     fields.finish();
-    Some(Decision {
-        pointer: at?,
-        verdict: verdict?,
-        chosen,
-        candidates,
-        reasons,
-    })
+    Some(Decision { pointer: at?, verdict: verdict?, chosen, candidates, reasons })
 }
 
 /// The file form, without the digest.
@@ -271,10 +240,7 @@ pub(super) fn body(workflow: &Workflow) -> Value {
     map.insert("format".into(), json!(WORKFLOW_FORMAT));
     map.insert("name".into(), json!(workflow.name));
     map.insert("inputs".into(), json!(workflow.inputs));
-    map.insert(
-        "nodes".into(),
-        Value::Array(workflow.nodes.iter().map(write_node).collect()),
-    );
+    map.insert("nodes".into(), Value::Array(workflow.nodes.iter().map(write_node).collect()));
     map.insert("output".into(), write_expr(&workflow.output));
     map.insert("source".into(), json!(workflow.source));
     Value::Object(map)
@@ -304,10 +270,7 @@ fn write_node(node: &Node) -> Value {
     if let Some(recorded) = &node.recorded {
         map.insert("recorded".into(), json!(recorded));
     }
-    map.insert(
-        "decisions".into(),
-        Value::Array(node.decisions.iter().map(write_decision).collect()),
-    );
+    map.insert("decisions".into(), Value::Array(node.decisions.iter().map(write_decision).collect()));
     Value::Object(map)
 }
 
@@ -316,10 +279,8 @@ fn write_expr(expr: &Expr) -> Value {
         Expr::Literal(value) => json!({ "literal": value }),
         Expr::Ref(reference) => json!({ "ref": write_reference(reference) }),
         Expr::Object(members) => {
-            let members: Map<_, _> = members
-                .iter()
-                .map(|(key, member)| (key.clone(), write_expr(member)))
-                .collect();
+            let members: Map<_, _> =
+                members.iter().map(|(key, member)| (key.clone(), write_expr(member))).collect();
             json!({ "object": members })
         }
         Expr::List(items) => json!({ "list": items.iter().map(write_expr).collect::<Vec<_>>() }),
@@ -376,11 +337,13 @@ pub fn json_schema() -> Value {
     };
     let input = schema_of(schemars::schema_for!(Input));
     let recorded = schema_of(schemars::schema_for!(super::model::Recorded));
-    let source = schema_of(schemars::schema_for!(super::model::Provenance));
+    let mut source = schema_of(schemars::schema_for!(super::model::Provenance));
+    // References of the derived schema lead to the root of the document it stands in.
+    let shared = source.as_object_mut().and_then(|map| map.remove("$defs"));
     let effect = schema_of(schemars::schema_for!(crate::effect::Effect));
     let idempotency = schema_of(schemars::schema_for!(crate::effect::Idempotency));
     let id = json!({"type": "string", "minLength": 1, "maxLength": 256});
-    json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "t2m-host workflow, version 1",
         "type": "object",
@@ -448,5 +411,9 @@ pub fn json_schema() -> Value {
                 },
             },
         },
-    })
+    });
+    if let (Some(Value::Object(mut shared)), Some(Value::Object(defs))) = (shared, schema.get_mut("$defs")) {
+        defs.append(&mut shared);
+    }
+    schema
 }

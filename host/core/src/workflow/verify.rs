@@ -40,21 +40,13 @@ pub fn verify(workflow: Workflow, claimed: Option<Digest>) -> Result<VerifiedWor
     let report = Report::default();
     let digest = digest(&workflow);
     if claimed.is_some_and(|claimed| claimed != digest) {
-        report.add(
-            Code::DigestMismatch,
-            "/digest",
-            format!("the content has digest {digest}"),
-        );
+        report.add(Code::DigestMismatch, "/digest", format!("the content has digest {digest}"));
     }
     let mut index = BTreeMap::new();
     for (position, node) in workflow.nodes.iter().enumerate() {
         if index.insert(node.id.clone(), position).is_some() {
             let at = format!("{}/id", item("/nodes", position));
-            report.add(
-                Code::IdDuplicate,
-                at,
-                format!("node id `{}` stands twice", node.id),
-            );
+            report.add(Code::IdDuplicate, at, format!("node id `{}` stands twice", node.id));
         }
     }
     for (name, input) in &workflow.inputs {
@@ -66,21 +58,9 @@ pub fn verify(workflow: Workflow, claimed: Option<Digest>) -> Result<VerifiedWor
         .enumerate()
         .map(|(position, node)| node_dependencies(&workflow, &index, position, node, &report))
         .collect();
-    check_references(
-        &workflow,
-        &index,
-        "/output",
-        workflow.output.references(),
-        &report,
-    );
+    check_references(&workflow, &index, "/output", workflow.output.references(), &report);
     let layers = order(&workflow, &dependencies, &report);
-    report.finish(Some(VerifiedWorkflow {
-        workflow,
-        digest,
-        index,
-        dependencies,
-        layers,
-    }))
+    report.finish(Some(VerifiedWorkflow { workflow, digest, index, dependencies, layers }))
 }
 
 fn check_input(name: &str, schema: &Value, default: Option<&Value>, report: &Report) {
@@ -117,13 +97,7 @@ fn node_dependencies(
         }
     }
     let references = node.arguments.references();
-    found.extend(check_references(
-        workflow,
-        index,
-        &format!("{pointer}/arguments"),
-        references,
-        report,
-    ));
+    found.extend(check_references(workflow, index, &format!("{pointer}/arguments"), references, report));
     found.into_iter().collect()
 }
 
@@ -138,20 +112,12 @@ fn check_references(
     for reference in references {
         match &reference.source {
             Source::Input(name) if !workflow.inputs.contains_key(name) => {
-                report.add(
-                    Code::ReferenceUnknown,
-                    pointer,
-                    format!("there is no input `{name}`"),
-                );
+                report.add(Code::ReferenceUnknown, pointer, format!("there is no input `{name}`"));
             }
             Source::Input(_) => {}
             Source::Node(id) => match index.get(id) {
                 Some(position) => found.push(*position),
-                None => report.add(
-                    Code::ReferenceUnknown,
-                    pointer,
-                    format!("there is no node `{id}`"),
-                ),
+                None => report.add(Code::ReferenceUnknown, pointer, format!("there is no node `{id}`")),
             },
         }
     }
@@ -209,9 +175,7 @@ fn report_cycle(workflow: &Workflow, dependencies: &[Vec<usize>], members: &[usi
     let mut path = vec![start];
     let mut here = start;
     loop {
-        let next = dependencies
-            .get(here)
-            .and_then(|list| list.iter().find(|to| inside.contains(to)));
+        let next = dependencies.get(here).and_then(|list| list.iter().find(|to| inside.contains(to)));
         let Some(next) = next.copied() else { return };
         if let Some(from) = path.iter().position(|seen| *seen == next) {
             path.drain(..from);
@@ -225,11 +189,7 @@ fn report_cycle(workflow: &Workflow, dependencies: &[Vec<usize>], members: &[usi
     let mut names: Vec<&str> = path.iter().map(|position| name(*position)).collect();
     names.extend(names.first().copied());
     let at = item("/nodes", path.first().copied().unwrap_or_default());
-    report.add(
-        Code::DependencyCycle,
-        at,
-        format!("nodes depend on each other: {}", names.join(" -> ")),
-    );
+    report.add(Code::DependencyCycle, at, format!("nodes depend on each other: {}", names.join(" -> ")));
 }
 
 impl VerifiedWorkflow {
@@ -245,9 +205,7 @@ impl VerifiedWorkflow {
 
     /// A node by id.
     pub fn node(&self, id: &NodeId) -> Option<&Node> {
-        self.index
-            .get(id)
-            .and_then(|position| self.workflow.nodes.get(*position))
+        self.index.get(id).and_then(|position| self.workflow.nodes.get(*position))
     }
 
     /// The position of a node in [`Workflow::nodes`].

@@ -1,0 +1,346 @@
+//! From a recorded session to a workflow.
+//!
+//! Owns the decisions: which events become nodes, where each argument comes from, which order has to be
+//! kept. Refuses to run anything and to trust a recording: an effect that no loaded plugin states is the
+//! recorder's claim, and the contract decides at run time.
+//!
+//! **Invariant:** resolving the compiled arguments against the recorded inputs and results gives the
+//! recorded arguments; a workflow for which this doesn't hold is never returned.
+
+mod dedup;
+mod facts;
+mod index;
+mod infer;
+mod lower;
+mod names;
+mod order;
+mod score;
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::code::Code;
+use crate::digest::Digest;
+use crate::document::Report;
+use crate::effect::{Effect, Idempotency};
+use crate::id::{NodeId, ToolName};
+use crate::problem::{Problem, Problems, item};
+use crate::trace::{self, Event, Trace};
+use crate::workflow::{Dropped, Node, Provenance, Recorded, Verdict, Workflow};
+
+use facts::Facts;
+
+/// What a loaded plugin or a reviewed contract states of a tool. Trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolFacts {
+    /// What it may do outside.
+    pub effect: Effect,
+    /// Whether it may be repeated.
+    pub idempotency: Idempotency,
+    /// Keys of what it reads; `{name}` stands for an argument.
+    pub reads: Vec<String>,
+    /// Keys of what it changes, in the same form.
+    pub writes: Vec<String>,
+}
+
+/// A suggestion that a person accepts: bind this argument although the compiler would leave it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Accept {
+    /// The event.
+    pub event: String,
+    /// JSON Pointer into its arguments.
+    pub pointer: String,
+    /// The candidate to take, as reports write it; the first if none is named.
+    pub reference: Option<String>,
+}
+
+/// How to compile.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The workflow's name; the trace's name if none is given.
+    pub name: Option<String>,
+    /// Facts of known tools, which win over the trace's claims.
+    pub known_tools: BTreeMap<ToolName, ToolFacts>,
+    /// Program and version, for the provenance.
+    pub compiler: String,
+    /// Suggestions that a person accepted.
+    pub accept: Vec<Accept>,
+    /// Bind items of lists other than the first too. The recorded session chose them for a reason that
+    /// the recording doesn't hold, so this is off.
+    pub bind_list_choices: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            name: None,
+            known_tools: BTreeMap::new(),
+            compiler: concat!("t2m-host ", env!("CARGO_PKG_VERSION")).to_owned(),
+            accept: Vec::new(),
+            bind_list_choices: false,
+        }
+    }
+}
+
+/// What compiling made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compiled {
+    /// The workflow.
+    pub workflow: Workflow,
+    /// What was decided, in numbers.
+    pub report: CompileReport,
+}
+
+/// What was decided, in numbers, and what needs a person's eye.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct CompileReport {
+    /// Events of the trace.
+    pub events: usize,
+    /// Nodes of the workflow.
+    pub nodes: usize,
+    /// Events that failed, had no answer or were made by another call.
+    pub left_out: usize,
+    /// Repeated reads.
+    pub deduplicated: usize,
+    /// Argument values bound to an earlier result.
+    pub references: usize,
+    /// Argument values bound to an input.
+    pub inputs: usize,
+    /// Argument values for which several sources fit.
+    pub ambiguous: usize,
+    /// Order edges beyond data flow.
+    pub order_edges: usize,
+    /// Values left literal although a source was seen.
+    pub suggestions: Vec<Suggestion>,
+    /// What a person should know; lower case, no final period.
+    pub notes: Vec<String>,
+}
+
+/// A value left literal although a source was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Suggestion {
+    /// The event.
+    pub event: String,
+    /// JSON Pointer into its arguments.
+    pub pointer: String,
+    /// The sources seen, the best first.
+    pub candidates: Vec<String>,
+    /// Why none was taken.
+    pub reason: String,
+}
+
+/// An event that becomes a node.
+struct Kept<'t> {
+    /// Position in the trace.
+    position: usize,
+    event: &'t Event,
+    tool: ToolName,
+    facts: Facts,
+}
+
+/// Compiles a trace.
+pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
+    let report = Report::default();
+    let selected = select(trace, options, &report);
+    report.finish(Some(()))?;
+    let (kept, mut dropped, alias) = selected;
+    if kept.is_empty() {
+        let message = match trace.events.len() {
+            0 => "the trace has no events".to_owned(),
+            count => format!("none of the {count} events succeeded"),
+        };
+        return Err(Problem::at(Code::TraceEmpty, "/events", message).into());
+    }
+    let report = Report::default();
+    let declared = order::declared(&kept, &alias, &report);
+    report.finish(Some(()))?;
+    let inferred = infer::infer(trace, &kept, &declared, options)?;
+    let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
+    let wanted: Vec<Vec<u32>> = declared
+        .into_iter()
+        .zip(&inferred)
+        .map(|(declared, node)| {
+            declared
+                .into_iter()
+                .chain(node.also_after.iter().copied())
+                .collect()
+        })
+        .collect();
+    let after = order::order(&kept, &data, &wanted);
+    let output = lower::output(&kept, &data, &after);
+    let nodes: Vec<Node> = kept
+        .iter()
+        .zip(inferred)
+        .zip(&after)
+        .map(|((kept_event, inferred), after)| lower_node(kept_event, inferred, after, &kept))
+        .collect();
+    dropped.sort_by_key(|(position, _)| *position);
+    let workflow = Workflow {
+        name: options
+            .name
+            .clone()
+            .or_else(|| trace.name.clone())
+            .unwrap_or_else(|| "workflow".to_owned()),
+        inputs: lower::inputs(&trace.inputs),
+        nodes,
+        output,
+        source: Provenance {
+            compiler: options.compiler.clone(),
+            traces: vec![Digest::of_json(&trace::to_json(trace))],
+            dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
+        },
+    };
+    lower::self_check(trace, &kept, &workflow)?;
+    let report = summarise(trace, &workflow, &after);
+    Ok(Compiled { workflow, report })
+}
+
+fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &[u32], all: &[Kept<'_>]) -> Node {
+    Node {
+        id: kept.event.id.clone(),
+        tool: kept.tool.clone(),
+        arguments: inferred.arguments,
+        after: after
+            .iter()
+            .filter_map(|index| all.get(*index as usize))
+            .map(|earlier| earlier.event.id.clone())
+            .collect(),
+        effect: kept.facts.effect,
+        idempotency: kept.facts.idempotency,
+        timeout_ms: None,
+        recorded: Some(Recorded {
+            arguments: kept.event.arguments.clone(),
+            result: kept.event.result.clone(),
+            duration_ms: kept.event.duration_ms,
+        }),
+        decisions: inferred.decisions,
+    }
+}
+
+/// Events that become nodes, the others by position, and for each id of a kept or repeated event the node
+/// that stands for it.
+type Selected<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>);
+
+fn select<'t>(trace: &'t Trace, options: &Options, report: &Report) -> Selected<'t> {
+    let mut kept: Vec<Kept<'t>> = Vec::new();
+    let mut dropped = Vec::new();
+    let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
+    let mut repeats = dedup::Repeats::default();
+    let ids: HashMap<&str, usize> = trace
+        .events
+        .iter()
+        .enumerate()
+        .map(|(at, event)| (event.id.as_str(), at))
+        .collect();
+    for (position, event) in trace.events.iter().enumerate() {
+        let known = options.known_tools.get(event.tool.as_str());
+        let facts = Facts::of(event, known);
+        // A failed call may have acted before it failed.
+        repeats.note_writer(position, &facts);
+        if let Some(reason) = not_a_node(event, &ids) {
+            dropped.push((position, drop_event(event, reason, None)));
+            continue;
+        }
+        let tool = match ToolName::new(event.tool.as_str()) {
+            Ok(tool) => tool,
+            Err(error) => {
+                let at = format!("{}/tool", item("/events", position));
+                report.add(Code::FieldValue, at, error.to_string());
+                continue;
+            }
+        };
+        if let Some(first) = repeats.same_as(position, event, &facts, &ids) {
+            let id = kept.get(first as usize).map(|kept| kept.event.id.clone());
+            dropped.push((position, drop_event(event, dedup::REASON.to_owned(), id)));
+            alias.insert(event.id.as_str(), first);
+            continue;
+        }
+        let index = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+        repeats.keep(position, event, &facts, index);
+        alias.insert(event.id.as_str(), index);
+        kept.push(Kept {
+            position,
+            event,
+            tool,
+            facts,
+        });
+    }
+    (kept, dropped, alias)
+}
+
+fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {
+    Dropped {
+        event: event.id.to_string(),
+        reason,
+        same_as,
+    }
+}
+
+/// Why an event can't be a node.
+fn not_a_node(event: &Event, ids: &HashMap<&str, usize>) -> Option<String> {
+    if !event.status.is_success() {
+        return Some(match event.status.as_str() {
+            "unanswered" => "the recording holds no answer".to_owned(),
+            "cancelled" => "it was cancelled".to_owned(),
+            other => format!("its status is `{}`, not a success", other.escape_debug()),
+        });
+    }
+    // A call made inside another one runs again with it; as a node of its own it would run twice.
+    let parent = event.metadata.get("parent").and_then(serde_json::Value::as_str)?;
+    (parent != event.id.as_str() && ids.contains_key(parent))
+        .then(|| format!("it was made by `{}` itself", parent.escape_debug()))
+}
+
+fn summarise(trace: &Trace, workflow: &Workflow, after: &[Vec<u32>]) -> CompileReport {
+    let dropped = &workflow.source.dropped;
+    let deduplicated = dropped.iter().filter(|dropped| dropped.same_as.is_some()).count();
+    let mut report = CompileReport {
+        events: trace.events.len(),
+        nodes: workflow.nodes.len(),
+        left_out: dropped.len() - deduplicated,
+        deduplicated,
+        order_edges: after.iter().map(Vec::len).sum(),
+        ..CompileReport::default()
+    };
+    for node in &workflow.nodes {
+        for decision in &node.decisions {
+            match decision.verdict {
+                Verdict::Reference => report.references += 1,
+                Verdict::Input => report.inputs += 1,
+                Verdict::Ambiguous => report.ambiguous += 1,
+                Verdict::Literal => {}
+            }
+            let open = matches!(decision.verdict, Verdict::Literal | Verdict::Ambiguous);
+            if open && !decision.candidates.is_empty() {
+                report.suggestions.push(Suggestion {
+                    event: node.id.to_string(),
+                    pointer: decision.pointer.clone(),
+                    candidates: decision.candidates.iter().map(ToString::to_string).collect(),
+                    reason: decision.reasons.join("; "),
+                });
+            }
+        }
+    }
+    if report.references == 0 && report.nodes > 1 {
+        let note = "no argument is a whole earlier result value: the workflow repeats the recorded calls \
+                    as they were";
+        report.notes.push(note.to_owned());
+    }
+    let unknown = workflow
+        .nodes
+        .iter()
+        .filter(|node| node.effect == Effect::Unknown)
+        .count();
+    if unknown > 0 {
+        report.notes.push(format!(
+            "{unknown} of {} nodes have an unknown effect: their recorded order is kept, and they don't run until \
+             a contract says more",
+            report.nodes
+        ));
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,495 @@
+//! Every value that an argument may come from, found by value.
+//!
+//! Owns the index over inputs and results: each leaf and container, also inside text that holds JSON, and
+//! the words of longer texts. Refuses to choose: that is `infer`'s, with `score`.
+//!
+//! **Invariant:** building the index and looking a value up take time linear in the size of what is
+//! indexed or looked up, however often a value occurs: a lookup looks at a bounded number of places.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::hash::{Hash, Hasher};
+
+use serde_json::{Map, Number, Value};
+
+use super::names;
+use crate::workflow::{Convert, Reference, Source, Step};
+
+/// The source number of inputs; results have the number of their node.
+pub(super) const INPUTS: u32 = u32::MAX;
+
+const NONE: u32 = u32::MAX;
+
+/// Places looked at from the first occurrence on, and as many from the last one back. What a value that
+/// occurs more often means can't be told from its value.
+const LOOK: usize = 12;
+
+/// Shortest word of a text that may be a source.
+const MIN_WORD: usize = 4;
+
+/// Bytes of one text whose words are indexed.
+const MAX_WORDS_TEXT: usize = 256 << 10;
+
+/// One place where a value stands.
+pub(super) struct Place<'t> {
+    pub(super) source: u32,
+    pub(super) value: &'t Value,
+    /// The nearest key above it, and the next one above that.
+    pub(super) name: u32,
+    pub(super) around: u32,
+    pub(super) depth: u32,
+    /// It is, or is inside, an item of a list other than the first.
+    pub(super) choice: bool,
+    /// The call was given this value itself.
+    pub(super) echo: bool,
+    parent: u32,
+    step: Way<'t>,
+    next: u32,
+    previous: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Way<'t> {
+    Input(&'t str),
+    Result,
+    Key(&'t str),
+    Index(usize),
+    Json,
+}
+
+#[derive(Clone, Copy)]
+struct Bucket {
+    first: u32,
+    last: u32,
+}
+
+/// Key names as words, each split once.
+#[derive(Default)]
+pub(super) struct Names<'t> {
+    by_text: HashMap<&'t str, u32>,
+    words: Vec<Vec<String>>,
+}
+
+/// Keys that say nothing of what stands under them.
+const WRAPPERS: [&str; 9] = [
+    "result",
+    "results",
+    "text",
+    "value",
+    "output",
+    "data",
+    "content",
+    "response",
+    "structured",
+];
+
+impl<'t> Names<'t> {
+    pub(super) fn intern(&mut self, text: &'t str) -> u32 {
+        match self.by_text.entry(text) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let id = u32::try_from(self.words.len()).unwrap_or(NONE);
+                let is_wrapper = WRAPPERS.contains(&text);
+                self.words.push(if is_wrapper {
+                    Vec::new()
+                } else {
+                    names::words(text)
+                });
+                *entry.insert(id)
+            }
+        }
+    }
+
+    pub(super) fn words(&self, id: u32) -> &[String] {
+        self.words.get(id as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The index.
+#[derive(Default)]
+pub(super) struct Index<'t> {
+    places: Vec<Place<'t>>,
+    by_value: HashMap<u64, Bucket>,
+    by_value_and_name: HashMap<(u64, u32), Bucket>,
+    by_word: HashMap<u64, u32>,
+    pub(super) names: Names<'t>,
+}
+
+/// Where a walk stands.
+#[derive(Clone, Copy)]
+struct Here<'t> {
+    source: u32,
+    parent: u32,
+    step: Way<'t>,
+    name: u32,
+    around: u32,
+    depth: u32,
+    choice: bool,
+}
+
+impl<'t> Index<'t> {
+    /// Adds an input. `texts` are its texts that hold JSON, from [`json_texts`].
+    pub(super) fn add_input(&mut self, name: &'t str, value: &'t Value, texts: &'t [Value]) {
+        let here = Here {
+            source: INPUTS,
+            parent: NONE,
+            step: Way::Input(name),
+            name: self.names.intern(name),
+            around: NONE,
+            depth: 0,
+            choice: false,
+        };
+        self.walk(value, here, &mut texts.iter(), &|_| false);
+    }
+
+    /// Adds the result of a node, which was given the values `given`.
+    pub(super) fn add_result(
+        &mut self,
+        source: u32,
+        value: &'t Value,
+        texts: &'t [Value],
+        given: &dyn Fn(u64) -> bool,
+    ) {
+        let here = Here {
+            source,
+            parent: NONE,
+            step: Way::Result,
+            name: NONE,
+            around: NONE,
+            depth: 0,
+            choice: false,
+        };
+        self.walk(value, here, &mut texts.iter(), given);
+    }
+
+    fn walk(
+        &mut self,
+        value: &'t Value,
+        here: Here<'t>,
+        texts: &mut std::slice::Iter<'t, Value>,
+        given: &dyn Fn(u64) -> bool,
+    ) -> u64 {
+        let id = u32::try_from(self.places.len()).unwrap_or(NONE);
+        self.places.push(Place {
+            source: here.source,
+            value,
+            name: here.name,
+            around: here.around,
+            depth: here.depth,
+            choice: here.choice,
+            echo: false,
+            parent: here.parent,
+            step: here.step,
+            next: NONE,
+            previous: NONE,
+        });
+        let below = Here {
+            parent: id,
+            depth: here.depth + 1,
+            ..here
+        };
+        let (typed, loose) = match value {
+            Value::Object(map) => {
+                let mut sum = 0u64;
+                for (key, child) in map {
+                    let name = self.names.intern(key);
+                    let step = Way::Key(key);
+                    let below = Here {
+                        step,
+                        name,
+                        around: here.name,
+                        ..below
+                    };
+                    let hash = self.walk(child, below, texts, given);
+                    sum = sum.wrapping_add(member_hash(key, hash));
+                }
+                let hash = mix(5, sum);
+                (hash, hash)
+            }
+            Value::Array(list) => {
+                let mut sum = 0u64;
+                for (index, child) in list.iter().enumerate() {
+                    let step = Way::Index(index);
+                    let choice = here.choice || index > 0;
+                    let hash = self.walk(
+                        child,
+                        Here {
+                            step,
+                            choice,
+                            ..below
+                        },
+                        texts,
+                        given,
+                    );
+                    sum = mix(sum, hash);
+                }
+                let hash = mix(6, sum);
+                (hash, hash)
+            }
+            scalar => (typed_hash(scalar), loose_hash(scalar)),
+        };
+        if let Value::String(text) = value {
+            if holds_json(text) {
+                if let Some(inner) = texts.next().filter(|inner| !inner.is_null()) {
+                    let below = Here {
+                        step: Way::Json,
+                        ..below
+                    };
+                    self.walk(inner, below, &mut [].iter(), given);
+                }
+            } else {
+                self.add_words(text, id);
+            }
+        }
+        self.link(loose, id, given(loose));
+        typed
+    }
+
+    fn link(&mut self, hash: u64, id: u32, echo: bool) {
+        let Some(place) = self.places.get_mut(id as usize) else {
+            return;
+        };
+        place.echo = echo;
+        let name = place.name;
+        let fresh = Bucket { first: id, last: id };
+        match self.by_value.entry(hash) {
+            Entry::Vacant(entry) => {
+                entry.insert(fresh);
+            }
+            Entry::Occupied(mut entry) => {
+                let before = entry.get().last;
+                entry.get_mut().last = id;
+                place.previous = before;
+                if let Some(place) = self.places.get_mut(before as usize) {
+                    place.next = id;
+                }
+            }
+        }
+        self.by_value_and_name
+            .entry((hash, name))
+            .and_modify(|bucket| bucket.last = id)
+            .or_insert(fresh);
+    }
+
+    fn add_words(&mut self, text: &str, id: u32) {
+        if text.len() <= MIN_WORD {
+            return;
+        }
+        for word in words_of(text) {
+            if word.len() < text.len() {
+                self.by_word.entry(text_hash(word)).or_insert(id);
+            }
+        }
+    }
+
+    /// Places with a value, in order, without repeats: the first and last few, and those under the same key.
+    pub(super) fn find(&self, hash: u64, key: u32) -> Vec<u32> {
+        let Some(bucket) = self.by_value.get(&hash) else {
+            return Vec::new();
+        };
+        let walk = |start: u32, next: fn(&Place<'t>) -> u32| {
+            std::iter::successors(Some(start), move |id| {
+                let follow = next(self.places.get(*id as usize)?);
+                (follow != NONE).then_some(follow)
+            })
+        };
+        let mut found: Vec<u32> = walk(bucket.first, |place| place.next).take(LOOK).collect();
+        if found.len() == LOOK {
+            found.extend(walk(bucket.last, |place| place.previous).take(LOOK));
+            let named = self.by_value_and_name.get(&(hash, key));
+            found.extend(named.into_iter().flat_map(|bucket| [bucket.first, bucket.last]));
+            found.sort_unstable();
+            found.dedup();
+        }
+        found
+    }
+
+    /// The first text that holds a word.
+    pub(super) fn find_word(&self, word: &str) -> Option<u32> {
+        self.by_word.get(&text_hash(word)).copied()
+    }
+
+    /// The only source of a value, if it has no more than a few.
+    pub(super) fn find_rare(&self, hash: u64) -> Option<u32> {
+        let bucket = self.by_value.get(&hash)?;
+        let third = self
+            .places
+            .get(bucket.first as usize)
+            .and_then(|place| self.places.get(place.next as usize));
+        third
+            .is_none_or(|place| place.next == NONE)
+            .then_some(bucket.first)
+    }
+
+    pub(super) fn place(&self, id: u32) -> Option<&Place<'t>> {
+        self.places.get(id as usize)
+    }
+
+    /// The reference to a place. `node` names a source.
+    pub(super) fn reference(
+        &self,
+        id: u32,
+        convert: Option<Convert>,
+        node: impl Fn(u32) -> Option<Source>,
+    ) -> Option<Reference> {
+        let mut path = Vec::new();
+        let mut here = self.place(id)?;
+        let source = loop {
+            match here.step {
+                Way::Input(name) => break Source::Input(name.to_owned()),
+                Way::Result => break node(here.source)?,
+                Way::Key(key) => path.push(Step::Key(key.to_owned())),
+                Way::Index(index) => path.push(Step::Index(index)),
+                Way::Json => path.push(Step::ParseJson),
+            }
+            here = self.place(here.parent)?;
+        };
+        path.reverse();
+        Some(Reference {
+            source,
+            path,
+            convert,
+        })
+    }
+}
+
+/// The texts of a value that hold JSON, parsed, in the order of a walk; null where it turned out not to.
+pub(super) fn json_texts(value: &Value) -> Vec<Value> {
+    let mut found = Vec::new();
+    collect_texts(value, &mut found);
+    found
+}
+
+fn collect_texts(value: &Value, found: &mut Vec<Value>) {
+    match value {
+        Value::String(text) if holds_json(text) => {
+            let depth_is_fine = crate::json::parse(text.as_bytes(), crate::json::Limits::default()).is_ok();
+            let parsed = if depth_is_fine {
+                serde_json::from_str(text).ok()
+            } else {
+                None
+            };
+            found.push(parsed.unwrap_or_default());
+        }
+        Value::Array(list) => list.iter().for_each(|item| collect_texts(item, found)),
+        Value::Object(map) => map.values().for_each(|item| collect_texts(item, found)),
+        _ => {}
+    }
+}
+
+fn holds_json(text: &str) -> bool {
+    let text = text.trim();
+    (text.starts_with('{') && text.ends_with('}')) || (text.starts_with('[') && text.ends_with(']'))
+}
+
+/// Words of a text: what stands between blanks and brackets, and the parts of that.
+pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    let end = (0..=MAX_WORDS_TEXT.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    let text = text.get(..end.unwrap_or_default()).unwrap_or_default();
+    let outer = |c: char| c.is_whitespace() || "\"'`,;()[]{}<>|=".contains(c);
+    let inner = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'));
+    text.split(outer)
+        .map(|word| word.trim_matches(['.', ':', '!', '?']))
+        .filter(|word| word.len() >= MIN_WORD)
+        .flat_map(move |word| {
+            let parts = word
+                .split(inner)
+                .filter(move |part| part.len() >= MIN_WORD && part.len() < word.len());
+            std::iter::once(word).chain(parts)
+        })
+}
+
+fn hash(tag: u8, value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tag.hash(&mut hasher);
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn mix(a: u64, b: u64) -> u64 {
+    hash(9, (a, b))
+}
+
+fn member_hash(key: &str, value: u64) -> u64 {
+    hash(8, (key, value))
+}
+
+fn text_hash(text: &str) -> u64 {
+    hash(4, text)
+}
+
+/// A number by its value: `1` and `1.0` are the same.
+fn number_hash(number: &Number) -> u64 {
+    match whole(number) {
+        Some(whole) => hash(2, whole),
+        None => hash(3, number.as_f64().unwrap_or_default().to_bits()),
+    }
+}
+
+fn whole(number: &Number) -> Option<i128> {
+    if let Some(whole) = number.as_i64() {
+        return Some(i128::from(whole));
+    }
+    if let Some(whole) = number.as_u64() {
+        return Some(i128::from(whole));
+    }
+    let float = number.as_f64()?;
+    // Beyond 2^53 a double stands for many integers.
+    (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i128)
+}
+
+/// A hash that only values of equal type and meaning share.
+fn typed_hash(value: &Value) -> u64 {
+    match value {
+        Value::Null => hash(0, ()),
+        Value::Bool(flag) => hash(1, flag),
+        Value::Number(number) => number_hash(number),
+        Value::String(text) => text_hash(text),
+        Value::Array(list) => mix(6, list.iter().fold(0, |sum, item| mix(sum, typed_hash(item)))),
+        Value::Object(map) => hash_of(map),
+    }
+}
+
+/// A hash of an object's content.
+pub(super) fn hash_of(map: &Map<String, Value>) -> u64 {
+    let sum = map.iter().fold(0u64, |sum, (key, value)| {
+        sum.wrapping_add(member_hash(key, typed_hash(value)))
+    });
+    mix(5, sum)
+}
+
+/// A hash that a number shares with the text that spells it.
+pub(super) fn loose_hash(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => match spelled_number(text) {
+            Some(number) => number_hash(&number),
+            None => text_hash(text),
+        },
+        other => typed_hash(other),
+    }
+}
+
+/// The number that a whole text spells.
+pub(super) fn spelled_number(text: &str) -> Option<Number> {
+    let first = text.bytes().next()?;
+    if text.len() > 32 || !(first.is_ascii_digit() || first == b'-') {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
+/// Whether two values mean the same: numbers by value, everything else exactly.
+pub(super) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || matches!((whole(a), whole(b)), (Some(a), Some(b)) if a == b)
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,124 @@
+//! The last steps: inputs, output, and the proof that nothing was lost.
+//!
+//! Owns the inference of input schemas and the self-check. Refuses narrow schemas: one recording shows a
+//! type, not which values are allowed.
+//!
+//! **Invariant:** a workflow that passes the self-check makes exactly the recorded calls from the recorded
+//! results.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::Kept;
+use super::index::same;
+use crate::code::Code;
+use crate::problem::{Problem, Problems, item};
+use crate::trace::Trace;
+use crate::workflow::{Expr, Input, Reference, Scope, Source, Workflow};
+
+/// Inputs with the type that was seen and the recorded value as default.
+pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
+    recorded
+        .iter()
+        .map(|(name, value)| {
+            let input = Input {
+                schema: schema_of(value),
+                default: Some(value.clone()),
+            };
+            (name.clone(), input)
+        })
+        .collect()
+}
+
+/// A schema that allows every value of the same type.
+fn schema_of(value: &Value) -> Value {
+    match value {
+        Value::Null => json!({}),
+        Value::Bool(_) => json!({"type": "boolean"}),
+        Value::Number(_) => json!({"type": "number"}),
+        Value::String(_) => json!({"type": "string"}),
+        Value::Array(list) => {
+            let mut items = list.iter().map(schema_of);
+            let first = items.next();
+            match first.filter(|first| items.all(|other| other == *first)) {
+                Some(items) => json!({"type": "array", "items": items}),
+                None => json!({"type": "array"}),
+            }
+        }
+        Value::Object(map) => {
+            let properties: Map<_, _> = map
+                .iter()
+                .map(|(key, value)| (key.clone(), schema_of(value)))
+                .collect();
+            json!({"type": "object", "properties": properties})
+        }
+    }
+}
+
+/// The result of the one node that nothing waits for, or an object of several by id.
+pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -> Expr {
+    let waited: BTreeSet<u32> = data.iter().chain(after).flatten().copied().collect();
+    let result = |kept: &Kept<'_>| {
+        Expr::Ref(Reference {
+            source: Source::Node(kept.event.id.clone()),
+            path: Vec::new(),
+            convert: None,
+        })
+    };
+    let sinks: Vec<&Kept<'_>> = kept
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| u32::try_from(*index).is_ok_and(|index| !waited.contains(&index)))
+        .map(|(_, kept)| kept)
+        .collect();
+    match sinks.as_slice() {
+        [one] => result(one),
+        several => Expr::Object(
+            several
+                .iter()
+                .map(|kept| (kept.event.id.to_string(), result(kept)))
+                .collect(),
+        ),
+    }
+}
+
+/// Resolves every argument again from what was recorded.
+pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &Workflow) -> Result<(), Problems> {
+    let needed: BTreeSet<&str> = workflow
+        .nodes
+        .iter()
+        .flat_map(|node| node.arguments.references())
+        .filter_map(|reference| match &reference.source {
+            Source::Node(id) => Some(id.as_str()),
+            Source::Input(_) => None,
+        })
+        .collect();
+    let results = kept
+        .iter()
+        .filter(|kept| needed.contains(kept.event.id.as_str()))
+        .map(|kept| (kept.event.id.clone(), kept.event.result.clone()))
+        .collect();
+    let scope = Scope {
+        inputs: &trace.inputs,
+        results: &results,
+    };
+    let mut problems = Vec::new();
+    for (kept, node) in kept.iter().zip(&workflow.nodes) {
+        let message = match node.arguments.resolve(scope) {
+            Ok(Value::Object(made)) if same_members(&made, &kept.event.arguments) => continue,
+            Ok(_) => "the compiled arguments differ from the recorded ones".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let at = format!("{}/arguments", item("/events", kept.position));
+        problems.push(Problem::at(Code::CompileMismatch, at, message));
+    }
+    Problems::from_list(problems)
+}
+
+fn same_members(made: &Map<String, Value>, recorded: &Map<String, Value>) -> bool {
+    made.len() == recorded.len()
+        && recorded
+            .iter()
+            .all(|(key, value)| made.get(key).is_some_and(|made| same(made, value)))
+}

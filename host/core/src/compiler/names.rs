@@ -1,0 +1,99 @@
+//! How alike two names are.
+//!
+//! Owns the splitting of key names into words and their comparison. Refuses dictionaries: only the words
+//! that stand there count.
+//!
+//! **Invariant:** a likeness is between 0 and 1, and 1 only for the same words in the same order.
+
+/// From here on a name is evidence enough for a value that many things could have.
+pub(super) const STRONG: f64 = 0.75;
+
+/// A key name as lower-case words in the singular, digits left out.
+pub(super) fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c.is_alphabetic() {
+            if c.is_uppercase() && was_lower {
+                words.push(std::mem::take(&mut word));
+            }
+            word.extend(c.to_lowercase());
+        } else {
+            words.push(std::mem::take(&mut word));
+        }
+        was_lower = c.is_lowercase();
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    for word in &mut words {
+        if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.ends_with("us") {
+            word.pop();
+        }
+    }
+    words
+}
+
+/// How well a source with the words `key`, standing below things with the words `around`, fits an argument
+/// with the words `wanted`.
+pub(super) fn likeness(wanted: &[String], key: &[String], around: &[&[String]]) -> f64 {
+    let (Some(wanted_head), Some(key_head)) = (wanted.last(), key.last()) else {
+        return 0.0;
+    };
+    if wanted == key || (wanted.concat() == key.concat()) {
+        return 1.0;
+    }
+    let in_key = |word: &String| key.contains(word);
+    let in_around = |word: &String| around.iter().any(|words| words.contains(word));
+    if wanted.iter().all(in_key) && key.iter().all(|word| wanted.contains(word)) {
+        return 0.95;
+    }
+    if wanted_head == key_head {
+        return if wanted.iter().all(|word| in_key(word) || in_around(word)) {
+            // A longer source name says more than was asked for: `origin_id` for `id`.
+            let extra = key.iter().filter(|word| !wanted.contains(word)).count();
+            if extra == 0 { 0.85 } else { 0.7 }
+        } else if key.iter().all(|word| wanted.contains(word)) {
+            0.55
+        } else {
+            0.45
+        };
+    }
+    if wanted.iter().any(in_key) {
+        return 0.3;
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fall_into_words() {
+        for (name, expected) in [
+            ("hotel_id", "hotel id"),
+            ("hotelId", "hotel id"),
+            ("hotels", "hotel"),
+            ("arg_0", "arg"),
+            ("HTTPStatus", "httpstatus"),
+            ("address", "address"),
+            ("", ""),
+        ] {
+            assert_eq!(words(name).join(" "), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn likeness_prefers_the_same_thing() {
+        let like =
+            |wanted: &str, key: &str, around: &str| likeness(&words(wanted), &words(key), &[&words(around)]);
+        assert_eq!(like("hotelId", "hotel_id", ""), 1.0);
+        assert_eq!(like("dest_id", "destid", ""), 1.0);
+        assert!(like("hotel_id", "id", "hotels") >= STRONG);
+        assert!(like("hotel_id", "id", "flights") < like("hotel_id", "id", "hotels"));
+        assert!(like("pick_up_latitude", "latitude", "coordinates") > 0.5);
+        assert_eq!(like("page", "count", "result"), 0.0);
+        assert_eq!(like("verbose", "ok", ""), 0.0);
+    }
+}

@@ -1,0 +1,425 @@
+//! The order of checks, and that a no has no effect.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::approval::{Approval, ApprovalBook, ApprovalRequest, Unapproved};
+use crate::code::Code;
+use crate::contract::{Contract, Contracts, Review};
+use crate::digest::Digest;
+use crate::effect::{Effect, Idempotency};
+use crate::event::{Event, Stage, StageOutcome};
+use crate::guard::{GuardRequest, GuardVerdict};
+use crate::id::{NodeId, PluginId, RunId, ToolName};
+use crate::policy::{Action, Policy};
+use crate::tool::{Content, Reply, ToolDescriptor, ToolFailure, Usage};
+use crate::workflow::{Expr, Node, Provenance, VerifiedWorkflow, Workflow, verify};
+
+/// Nothing here waits, so one poll is enough.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a test future waits"),
+    }
+}
+
+/// A tool that counts how often it acts, and one that calls it.
+#[derive(Default)]
+struct Effects {
+    acted: AtomicU32,
+    result: Mutex<Option<Value>>,
+}
+
+impl ToolBackend for Effects {
+    fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
+        Box::pin(async move {
+            if call.tool().as_str() == "outer" {
+                let inner = call.arguments()["inner"].as_str().unwrap().to_owned();
+                let reply = call.nested().call(&inner, json!({"n": 1})).await;
+                return reply.map_err(|error| ToolFailure::host(error.code, error.message));
+            }
+            self.acted.fetch_add(1, Ordering::SeqCst);
+            let structured = self.result.lock().unwrap().clone().or_else(|| Some(json!({"ok": true})));
+            Ok(Reply {
+                content: vec![Content::Text { text: "done".into() }],
+                structured,
+                usage: Usage::default(),
+            })
+        })
+    }
+}
+
+#[derive(Default)]
+struct Stages(Mutex<Vec<(String, u32, Stage, StageOutcome)>>);
+
+impl EventSink for Stages {
+    fn emit(&self, event: &Event) {
+        if let Event::Stage { node, depth, stage, outcome, .. } = event {
+            self.0.lock().unwrap().push((node.to_string(), *depth, *stage, *outcome));
+        }
+    }
+}
+
+struct Gate(Mutex<ApprovalBook>);
+
+impl ApprovalGate for Gate {
+    fn take<'a>(
+        &'a self,
+        request: &'a ApprovalRequest,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<(), Unapproved>> {
+        Box::pin(std::future::ready(self.0.lock().unwrap().take(request, run, 50)))
+    }
+    fn could_take(&self, request: &ApprovalRequest) -> bool {
+        self.0.lock().unwrap().covers(request, 50)
+    }
+}
+
+struct Answer(GuardVerdict, AtomicU32);
+
+impl Guard for Answer {
+    fn check(&self, request: GuardRequest) -> BoxFuture<'_, GuardVerdict> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(request.effect, Effect::Write, "the effect comes from the contract");
+        Box::pin(std::future::ready(self.0.clone()))
+    }
+}
+
+fn tool(name: &str) -> ToolName {
+    ToolName::new(name).unwrap()
+}
+
+fn descriptor(name: &str, effect: Effect) -> ToolDescriptor {
+    ToolDescriptor {
+        name: tool(name),
+        title: None,
+        description: String::new(),
+        input_schema: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+        output_schema: Some(json!({"type": "object", "required": ["ok"]})),
+        effect,
+        idempotency: Idempotency::Unknown,
+        reads: vec![],
+        writes: vec![],
+    }
+}
+
+type Change<T> = Box<dyn Fn(&mut T)>;
+
+/// How one case differs from a call that succeeds.
+struct Setup {
+    tool: &'static str,
+    node: &'static str,
+    assumed: Effect,
+    arguments: Value,
+    contract: Option<Change<Contract>>,
+    trust: Trust,
+    policy: Policy,
+    approve: Option<Change<Approval>>,
+    guard: Option<GuardVerdict>,
+    result: Option<Value>,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            tool: "write_it",
+            node: "w",
+            assumed: Effect::Write,
+            arguments: json!({"n": 1}),
+            contract: Some(Box::new(|_| {})),
+            trust: Trust::External,
+            policy: Policy::default(),
+            approve: Some(Box::new(|_| {})),
+            guard: Some(GuardVerdict::Allow),
+            result: None,
+        }
+    }
+}
+
+struct Ran {
+    result: Result<Reply, CallError>,
+    stages: Vec<(String, u32, Stage, StageOutcome)>,
+    acted: u32,
+    guarded: u32,
+}
+
+fn workflow(tool_name: &str, effect: Effect) -> Arc<VerifiedWorkflow> {
+    let node = Node {
+        id: NodeId::new("w").unwrap(),
+        tool: tool(tool_name),
+        arguments: Expr::Object(BTreeMap::new()),
+        after: vec![],
+        effect,
+        idempotency: Idempotency::Unknown,
+        timeout_ms: None,
+        recorded: None,
+        decisions: vec![],
+    };
+    let workflow = Workflow {
+        name: "w".into(),
+        inputs: BTreeMap::new(),
+        nodes: vec![node],
+        output: Expr::Literal(Value::Null),
+        source: Provenance::default(),
+    };
+    Arc::new(verify(workflow, None).unwrap())
+}
+
+fn run(setup: Setup) -> Ran {
+    let handler = Digest::of_bytes(b"component");
+    let tools = vec![descriptor("write_it", Effect::Write), descriptor("outer", Effect::Read)];
+    let mut contracts = Contracts::default();
+    let mut digest = Digest::of_bytes(b"");
+    for descriptor in &tools {
+        let mut contract = Contract::candidate(descriptor, handler);
+        let reviewed = contract.digest();
+        contract.review =
+            Some(Review { by: "ann".into(), at: "2026-01-01T00:00:00Z".into(), digest: reviewed });
+        if descriptor.name.as_str() == "write_it" {
+            digest = reviewed;
+            match &setup.contract {
+                Some(change) => change(&mut contract),
+                None => continue,
+            }
+        }
+        contracts.insert(contract);
+    }
+    let effects = Arc::new(Effects::default());
+    *effects.result.lock().unwrap() = setup.result;
+    let plugin = PluginTools {
+        plugin: PluginId::new("p").unwrap(),
+        handler,
+        trust: setup.trust,
+        tools,
+        backend: Arc::clone(&effects) as Arc<dyn ToolBackend>,
+    };
+    let workflow = workflow(setup.tool, setup.assumed);
+    let request = ApprovalRequest {
+        workflow: Some(workflow.digest()),
+        node: NodeId::new(if setup.tool == "outer" { "w/write_it#1" } else { "w" }).unwrap(),
+        tool: tool("write_it"),
+        contract: digest,
+        arguments: Some(Digest::of_json(&json!({"n": 1}))),
+    };
+    let approvals = setup.approve.map(|change| {
+        let mut approval =
+            Approval { request: request.id(), approver: "ann".into(), expires_at_ms: None, uses: 1 };
+        change(&mut approval);
+        approval
+    });
+    let stages = Arc::new(Stages::default());
+    let guard = setup.guard.map(|verdict| Arc::new(Answer(verdict, AtomicU32::new(0))));
+    let dispatcher = Dispatcher::new(DispatcherParts {
+        registry: Registry::build([plugin], &contracts).unwrap(),
+        policy: setup.policy,
+        approvals: Some(Arc::new(Gate(Mutex::new(ApprovalBook::new(approvals))))),
+        // `outer` only reads, and the guard of these tests expects writes.
+        guard: guard.clone().filter(|_| setup.tool != "outer").map(|guard| guard as Arc<dyn Guard>),
+        events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
+        nested: NestedLimits::default(),
+    });
+    let request = CallRequest {
+        origin: Origin::Workflow(workflow),
+        run: RunId::new("r").unwrap(),
+        node: NodeId::new(setup.node).unwrap(),
+        attempt: 1,
+        tool: tool(setup.tool),
+        arguments: setup.arguments,
+        timeout: None,
+    };
+    let result = now(dispatcher.dispatch(request));
+    let stages = std::mem::take(&mut *stages.0.lock().unwrap());
+    let guarded = guard.map_or(0, |guard| guard.1.load(Ordering::SeqCst));
+    Ran { result, stages, acted: effects.acted.load(Ordering::SeqCst), guarded }
+}
+
+/// T17: the stages of a plain call come in the fixed order.
+#[test]
+fn a_plain_call_passes_every_stage_in_order() {
+    let ran = run(Setup::default());
+    assert_eq!(ran.result.unwrap().structured, Some(json!({"ok": true})));
+    let order: Vec<Stage> = ran.stages.iter().map(|(_, _, stage, _)| *stage).collect();
+    assert_eq!(order, Stage::ALL);
+    assert!(
+        ran.stages.iter().all(|(node, depth, _, outcome)| {
+            node == "w" && *depth == 0 && *outcome == StageOutcome::Passed
+        })
+    );
+    assert_eq!((ran.acted, ran.guarded), (1, 1));
+}
+
+/// P07, T17: a nested call passes all stages under its own node id, inside its parent's handler stage.
+#[test]
+fn a_nested_call_passes_every_stage_inside_its_parents_handler() {
+    let ran = run(Setup {
+        tool: "outer",
+        assumed: Effect::Read,
+        arguments: json!({"inner": "write_it"}),
+        ..Setup::default()
+    });
+    ran.result.unwrap();
+    let mut expected: Vec<(&str, u32, Stage)> =
+        Stage::ALL.iter().take(6).map(|stage| ("w", 0, *stage)).collect();
+    expected.extend(Stage::ALL.iter().map(|stage| ("w/write_it#1", 1, *stage)));
+    expected.extend(Stage::ALL.iter().skip(6).map(|stage| ("w", 0, *stage)));
+    let seen: Vec<_> =
+        ran.stages.iter().map(|(node, depth, stage, _)| (node.as_str(), *depth, *stage)).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(ran.acted, 1);
+}
+
+/// P07: a nested call needs its own approval; the parent's permission doesn't carry over.
+#[test]
+fn a_nested_write_without_its_own_approval_has_no_effect() {
+    let ran = run(Setup {
+        tool: "outer",
+        assumed: Effect::Read,
+        arguments: json!({"inner": "write_it"}),
+        approve: None,
+        ..Setup::default()
+    });
+    assert_eq!(ran.result.unwrap_err().code, Code::ApprovalRequired);
+    assert_eq!(ran.acted, 0);
+}
+
+/// P07: a tool that calls itself without end stops at the depth limit.
+#[test]
+fn nested_calls_stop_at_their_depth() {
+    struct Deep;
+    impl ToolBackend for Deep {
+        fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
+            Box::pin(async move {
+                let inner = call.nested().call("deep", json!({})).await;
+                inner.map_err(|error| ToolFailure::host(error.code, error.message))
+            })
+        }
+    }
+    let mut deep = descriptor("deep", Effect::Pure);
+    deep.output_schema = None;
+    let plugin = PluginTools {
+        plugin: PluginId::new("p").unwrap(),
+        handler: Digest::of_bytes(b"deep"),
+        trust: Trust::BuiltIn,
+        tools: vec![deep],
+        backend: Arc::new(Deep),
+    };
+    let dispatcher = Dispatcher::new(DispatcherParts {
+        registry: Registry::build([plugin], &Contracts::default()).unwrap(),
+        policy: Policy::default(),
+        approvals: None,
+        guard: None,
+        events: None,
+        nested: NestedLimits::default(),
+    });
+    let request = CallRequest {
+        origin: Origin::Direct,
+        run: RunId::new("r").unwrap(),
+        node: NodeId::new("n").unwrap(),
+        attempt: 1,
+        tool: tool("deep"),
+        arguments: json!({}),
+        timeout: None,
+    };
+    assert_eq!(now(dispatcher.dispatch(request)).unwrap_err().code, Code::NestedTooDeep);
+}
+
+/// T17, T19, T22, T23, T24: whichever stage says no, the code is its own, nothing after it runs and the
+/// tool has had no effect.
+#[test]
+fn a_refused_call_stops_at_its_stage_and_has_no_effect() {
+    let deny = |action| Policy { tools: BTreeMap::from([(tool("write_it"), action)]), ..Policy::default() };
+    let guard = |verdict| Setup { guard: Some(verdict), ..Setup::default() };
+    let reason = || "because".to_owned();
+    let cases: Vec<(Stage, Code, Setup)> = vec![
+        (Stage::Verify, Code::CallUnverified, Setup { node: "other", ..Setup::default() }),
+        (Stage::Bind, Code::ToolUnknown, Setup { tool: "write_itt", ..Setup::default() }),
+        (Stage::Bind, Code::ContractMissing, Setup { contract: None, ..Setup::default() }),
+        (
+            Stage::Bind,
+            Code::ContractUnreviewed,
+            Setup { contract: Some(Box::new(|c| c.review = None)), ..Setup::default() },
+        ),
+        (
+            Stage::Bind,
+            Code::ContractDrift,
+            Setup {
+                contract: Some(Box::new(|c| c.handler = Digest::of_bytes(b"other"))),
+                ..Setup::default()
+            },
+        ),
+        (
+            Stage::Bind,
+            Code::ContractDrift,
+            Setup { contract: Some(Box::new(|c| c.effect = Effect::Pure)), ..Setup::default() },
+        ),
+        (Stage::Bind, Code::ContractDrift, Setup { assumed: Effect::Read, ..Setup::default() }),
+        (Stage::Policy, Code::PolicyDenied, Setup { policy: deny(Action::Deny), ..Setup::default() }),
+        (Stage::Approval, Code::ApprovalRequired, Setup { approve: None, ..Setup::default() }),
+        (Stage::Approval, Code::ApprovalRequired, Setup { arguments: json!({"n": 2}), ..Setup::default() }),
+        (
+            Stage::Approval,
+            Code::ApprovalExpired,
+            Setup { approve: Some(Box::new(|a| a.expires_at_ms = Some(50))), ..Setup::default() },
+        ),
+        (
+            Stage::Approval,
+            Code::ApprovalUsedUp,
+            Setup { approve: Some(Box::new(|a| a.uses = 0)), ..Setup::default() },
+        ),
+        (
+            Stage::InputSchema,
+            Code::ArgumentsInvalid,
+            Setup { arguments: json!({"n": "x"}), policy: deny(Action::Allow), ..Setup::default() },
+        ),
+        (Stage::Guard, Code::GuardDenied, guard(GuardVerdict::Deny { reason: reason() })),
+        (
+            Stage::Guard,
+            Code::GuardReviewRequired,
+            guard(GuardVerdict::ReviewRequired { reason: reason(), handle: Some("h".into()) }),
+        ),
+        (Stage::Guard, Code::GuardTimeout, guard(GuardVerdict::TimedOut)),
+        (Stage::Guard, Code::GuardError, guard(GuardVerdict::Failed { reason: reason() })),
+    ];
+    for (index, (stage, code, setup)) in cases.into_iter().enumerate() {
+        let ran = run(setup);
+        let error = ran.result.unwrap_err();
+        assert_eq!((error.stage, error.code), (stage, code), "case {index}: {error}");
+        assert!(!error.may_have_acted());
+        assert_eq!(ran.acted, 0, "case {index}");
+        let before: Vec<Stage> = Stage::ALL.into_iter().take_while(|s| *s < stage).collect();
+        let (last, passed) = ran.stages.split_last().unwrap();
+        assert_eq!((last.2, last.3), (stage, StageOutcome::Refused(code)), "case {index}");
+        assert_eq!(passed.iter().map(|s| s.2).collect::<Vec<_>>(), before, "case {index}");
+        assert!(stage >= Stage::Guard || ran.guarded == 0, "case {index}: a refused call reached the guard");
+    }
+}
+
+/// T26: a result is checked before anybody sees it.
+#[test]
+fn a_result_that_breaks_its_schema_is_not_returned() {
+    let ran = run(Setup { result: Some(json!({"no": 1})), ..Setup::default() });
+    let error = ran.result.unwrap_err();
+    assert_eq!((error.stage, error.code), (Stage::OutputSchema, Code::ResultInvalid));
+    assert!(error.may_have_acted());
+}
+
+/// T16: two plugins can't offer one name.
+#[test]
+fn a_name_offered_twice_is_refused_when_the_registry_is_built() {
+    let plugin = |name: &str| PluginTools {
+        plugin: PluginId::new(name).unwrap(),
+        handler: Digest::of_bytes(b"component"),
+        trust: Trust::BuiltIn,
+        tools: vec![descriptor("same", Effect::Read)],
+        backend: Arc::new(Effects::default()),
+    };
+    let error = Registry::build([plugin("a"), plugin("b")], &Contracts::default()).unwrap_err();
+    assert_eq!(error.code(), Code::ToolDuplicate);
+}

@@ -1,0 +1,307 @@
+//! Why a workflow is what it is.
+//!
+//! Owns the reasons for each argument, dependency and order edge, as data and as lines of text. Refuses to
+//! decide anything: it repeats what the compiler noted and what the effects say.
+//!
+//! **Invariant:** every reference and every entry of `after` of the workflow stands in the explanation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::expr::{Expr, Reference, Source};
+use super::model::{Dropped, Node, Verdict, Workflow};
+use crate::effect::Effect;
+use crate::problem::{child, item};
+
+/// Why a workflow is what it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The workflow's name.
+    pub name: String,
+    /// Each node, in recorded order.
+    pub nodes: Vec<NodeExplanation>,
+    /// How the result is made.
+    pub output: Vec<String>,
+    /// Events that are no nodes.
+    pub dropped: Vec<Dropped>,
+}
+
+/// Why one node is what it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeExplanation {
+    /// The node.
+    pub node: String,
+    /// The tool it calls.
+    pub tool: String,
+    /// The effect assumed.
+    pub effect: Effect,
+    /// Its argument values.
+    pub arguments: Vec<ArgumentExplanation>,
+    /// What it waits for.
+    pub waits_for: Vec<EdgeExplanation>,
+}
+
+/// Why one argument value is what it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArgumentExplanation {
+    /// JSON Pointer into the arguments.
+    pub pointer: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// Where the value comes from.
+    pub source: Option<String>,
+    /// Other places that would have fitted.
+    pub candidates: Vec<String>,
+    /// The evidence.
+    pub reasons: Vec<String>,
+}
+
+/// Why one node waits for another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EdgeExplanation {
+    /// The node that comes first.
+    pub node: String,
+    /// Whether a value flows.
+    pub data: bool,
+    /// Why; lower case, no final period.
+    pub reason: String,
+}
+
+/// Explains a workflow.
+pub fn explain(workflow: &Workflow) -> Explanation {
+    let by_id: BTreeMap<&str, &Node> = workflow
+        .nodes
+        .iter()
+        .map(|node| (node.id.as_str(), node))
+        .collect();
+    Explanation {
+        name: workflow.name.clone(),
+        nodes: workflow
+            .nodes
+            .iter()
+            .map(|node| explain_node(node, &by_id))
+            .collect(),
+        output: workflow
+            .output
+            .references()
+            .into_iter()
+            .map(ToString::to_string)
+            .collect(),
+        dropped: workflow.source.dropped.clone(),
+    }
+}
+
+fn explain_node(node: &Node, by_id: &BTreeMap<&str, &Node>) -> NodeExplanation {
+    let mut bound = Vec::new();
+    collect(&node.arguments, "", &mut bound);
+    let mut arguments: Vec<ArgumentExplanation> = node
+        .decisions
+        .iter()
+        .map(|decision| ArgumentExplanation {
+            pointer: decision.pointer.clone(),
+            verdict: decision.verdict,
+            source: decision.chosen.as_ref().map(ToString::to_string),
+            candidates: decision.candidates.iter().map(ToString::to_string).collect(),
+            reasons: decision.reasons.clone(),
+        })
+        .collect();
+    // A reference written by hand carries no decision.
+    let decided: BTreeSet<String> = arguments
+        .iter()
+        .map(|argument| argument.pointer.clone())
+        .collect();
+    for (pointer, reference) in &bound {
+        if !decided.contains(pointer) {
+            arguments.push(ArgumentExplanation {
+                pointer: pointer.clone(),
+                verdict: match reference.source {
+                    Source::Input(_) => Verdict::Input,
+                    Source::Node(_) => Verdict::Reference,
+                },
+                source: Some(reference.to_string()),
+                candidates: Vec::new(),
+                reasons: vec!["it stands so in the workflow, without a recorded reason".to_owned()],
+            });
+        }
+    }
+    let mut flows: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (pointer, reference) in &bound {
+        if let Source::Node(id) = &reference.source {
+            flows.entry(id.as_str()).or_default().push(pointer.clone());
+        }
+    }
+    let data = flows.into_iter().map(|(id, pointers)| EdgeExplanation {
+        node: id.to_owned(),
+        data: true,
+        reason: format!("its result is used at {}", pointers.join(", ")),
+    });
+    let order = node.after.iter().map(|id| EdgeExplanation {
+        node: id.to_string(),
+        data: false,
+        reason: order_reason(node, by_id.get(id.as_str()).copied()),
+    });
+    NodeExplanation {
+        node: node.id.to_string(),
+        tool: node.tool.to_string(),
+        effect: node.effect,
+        arguments,
+        waits_for: data.chain(order).collect(),
+    }
+}
+
+fn collect<'w>(expr: &'w Expr, pointer: &str, found: &mut Vec<(String, &'w Reference)>) {
+    match expr {
+        Expr::Literal(_) => {}
+        Expr::Ref(reference) => found.push((pointer.to_owned(), reference)),
+        Expr::Object(members) => {
+            for (key, member) in members {
+                collect(member, &child(pointer, key), found);
+            }
+        }
+        Expr::List(items) => {
+            for (index, member) in items.iter().enumerate() {
+                collect(member, &item(pointer, index), found);
+            }
+        }
+    }
+}
+
+fn order_reason(node: &Node, first: Option<&Node>) -> String {
+    let Some(first) = first else {
+        return "the workflow says so, but there is no such node".to_owned();
+    };
+    let is_seen = |reference: &Reference| matches!(&reference.source, Source::Node(id) if *id == first.id);
+    let input_may_be_its = node
+        .decisions
+        .iter()
+        .any(|decision| decision.verdict == Verdict::Input && decision.candidates.iter().any(is_seen));
+    match (first.effect.is_read_only(), node.effect.is_read_only()) {
+        _ if input_may_be_its => {
+            format!(
+                "its result has a value that was taken from an input; the recorded order of `{}` is kept",
+                first.id
+            )
+        }
+        (true, true) => "the recording declares it, or both sides once had another effect".to_owned(),
+        (false, true) => format!("`{}` ({}) may change what this one reads", first.id, first.effect),
+        (true, false) => format!("this one ({}) may change what `{}` reads", node.effect, first.id),
+        (false, false) => {
+            format!(
+                "both may change something ({} and {}), so the recorded order is kept",
+                first.effect, node.effect
+            )
+        }
+    }
+}
+
+impl Explanation {
+    /// As lines for people.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("workflow {}: {} nodes", self.name, self.nodes.len())];
+        for node in &self.nodes {
+            lines.push(String::new());
+            lines.push(format!("{} calls {} ({})", node.node, node.tool, node.effect));
+            for argument in &node.arguments {
+                lines.push(format!("  {} {}", argument.pointer, argument_text(argument)));
+            }
+            for edge in &node.waits_for {
+                let kind = if edge.data { "needs" } else { "waits for" };
+                lines.push(format!("  {kind} {}: {}", edge.node, edge.reason));
+            }
+        }
+        if !self.output.is_empty() {
+            lines.push(String::new());
+            lines.push(format!("output: {}", self.output.join(", ")));
+        }
+        if !self.dropped.is_empty() {
+            lines.push(String::new());
+            lines.push("left out:".to_owned());
+            for dropped in &self.dropped {
+                let same = dropped
+                    .same_as
+                    .as_ref()
+                    .map(|id| format!(" (see {id})"))
+                    .unwrap_or_default();
+                lines.push(format!("  {}: {}{same}", dropped.event, dropped.reason));
+            }
+        }
+        lines.iter().map(|line| line.replace(['\n', '\r'], " ")).collect()
+    }
+}
+
+fn argument_text(argument: &ArgumentExplanation) -> String {
+    let reasons = argument.reasons.join("; ");
+    let others = match argument.candidates.as_slice() {
+        [] => String::new(),
+        candidates => format!(" [also: {}]", candidates.join(", ")),
+    };
+    match (&argument.source, argument.verdict) {
+        (Some(source), _) => format!("<- {source}: {reasons}{others}"),
+        (None, Verdict::Ambiguous) => format!("is ambiguous, kept as recorded: {reasons}{others}"),
+        (None, _) => format!("is as recorded: {reasons}{others}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::compiler::{Options, compile};
+    use crate::trace;
+    use crate::workflow::{explain, graph};
+
+    fn compiled() -> super::Workflow {
+        let trace = trace::from_value(&json!({"inputs": {"city": "Porto"}, "events": [
+            {"id": "find", "tool": "find_hotel", "arguments": {"city": "Porto"}, "side_effect": "read",
+             "idempotency": "idempotent", "result": {"hotel": {"id": "h-7781"}}},
+            {"id": "again", "tool": "find_hotel", "arguments": {"city": "Porto"}, "side_effect": "read",
+             "idempotency": "idempotent", "result": {"hotel": {"id": "h-7781"}}},
+            {"id": "bad\"<id>", "tool": "book", "arguments": {"hotel_id": "h-7781", "nights": 2},
+             "side_effect": "write"},
+            {"id": "lost", "tool": "book", "arguments": {}, "status": "failed"},
+            {"id": "check", "tool": "list_bookings", "arguments": {}, "side_effect": "read"},
+        ]}))
+        .unwrap();
+        compile(&trace, &Options::default()).unwrap().workflow
+    }
+
+    /// T29
+    #[test]
+    fn every_edge_and_every_dropped_event_has_a_reason() {
+        let explanation = explain(&compiled());
+        let text = explanation.lines().join("\n");
+        for expected in [
+            "find calls find_hotel (read)",
+            "/city <- input city: the same value; the names agree",
+            "/hotel_id <- find.hotel.id: the same value; the names agree",
+            "/nights is as recorded: too common a value",
+            "needs find: its result is used at /hotel_id",
+            "waits for bad\"<id>: `bad\"<id>` (write) may change what this one reads",
+            "again: it repeats an earlier call",
+            "(see find)",
+            "lost: its status is `failed`, not a success",
+        ] {
+            assert!(text.contains(expected), "{expected}\n{text}");
+        }
+        let json = serde_json::to_value(&explanation).unwrap();
+        assert_eq!(json["nodes"][1]["waits_for"][0]["data"], json!(true));
+    }
+
+    #[test]
+    fn graphs_escape_their_labels_and_show_effects() {
+        let workflow = compiled();
+        let mermaid = graph::mermaid(&workflow);
+        assert!(mermaid.starts_with("flowchart TD\n"), "{mermaid}");
+        assert!(
+            mermaid.contains("n1[\"bad&quot;&lt;id&gt;<br/>book · write\"]:::write"),
+            "{mermaid}"
+        );
+        assert!(mermaid.contains("n0 -->|/hotel_id| n1"), "{mermaid}");
+        assert!(mermaid.contains("n1 -.-> n2"), "{mermaid}");
+        let dot = graph::dot(&workflow);
+        assert!(dot.contains("n1 [label=\"bad\\\"<id>\\nbook · write\""), "{dot}");
+        assert!(dot.contains("n0 -> n1 [label=\"/hotel_id\"]"), "{dot}");
+        assert!(dot.contains("n1 -> n2 [style=dashed]"), "{dot}");
+    }
+}

@@ -1,0 +1,34 @@
+//! What the benches need to compare with.
+//!
+//! Owns a call without any check or limit. Refuses to be used for anything else: it goes round the dispatch.
+//!
+//! **Invariant:** it uses the plugin's own engine and pre-linked component, so that only the checks differ.
+
+use wasmtime::Store;
+
+use crate::clock::Seed;
+use crate::plugin::Plugin;
+use crate::state::{Serving, State};
+
+/// Length of a tool's answer from a fresh instance; 0 if it failed. The plugin gets none of its grants.
+pub async fn bare(plugin: &Plugin, tool: &str, arguments: &str) -> usize {
+    call(plugin, tool, arguments).await.unwrap_or(0)
+}
+
+async fn call(plugin: &Plugin, tool: &str, arguments: &str) -> wasmtime::Result<usize> {
+    let limits = plugin.limits;
+    let seed = Seed::of_component(plugin.digest());
+    let state = State::new(&plugin.id, Serving::Describe, seed, limits, limits.wall, None)?;
+    let mut store = Store::new(&plugin.shared.engine, state);
+    store.set_fuel(u64::MAX >> 1)?;
+    store.set_epoch_deadline(u64::MAX >> 1);
+    let instance = plugin.pre.instantiate_async(&mut store).await?;
+    let answer = instance
+        .t2m_plugin_handler()
+        .call_call(&mut store, tool, arguments)
+        .await?;
+    Ok(answer
+        .ok()
+        .and_then(|result| result.structured)
+        .map_or(0, |text| text.len()))
+}

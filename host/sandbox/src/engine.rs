@@ -1,0 +1,146 @@
+//! The engine and its clockwork.
+//!
+//! Owns every setting of the engine, the choice of allocator and the thread that moves the epoch. Refuses
+//! to know plugins.
+//!
+//! **Invariant:** fuel and epochs are compiled into all code, so no guest can hold a worker for longer than
+//! one tick, nor run past its fuel.
+
+use std::time::Duration;
+
+use t2m_core::code::Code;
+use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+use crate::error::SandboxError;
+use crate::sandbox::SandboxConfig;
+
+/// How often running guests give way to other tasks. 5 ms: no delay that a person or `ping` would notice,
+/// and 200 wake-ups a second cost nothing that can be measured.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Stack of a guest. 512 KiB is the engine's own default.
+const WASM_STACK: usize = 512 << 10;
+
+/// Stack that a call runs on; what the guest doesn't use is for host functions, nested calls included.
+const FIBER_STACK: usize = 2 << 20;
+
+/// Bytes of a used memory that stay with its slot, to be cleared instead of faulted in again. 2 MiB covers
+/// the whole memory of an ordinary Rust plugin.
+const KEEP_RESIDENT: usize = 2 << 20;
+
+/// How the sandbox runs on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineInfo {
+    /// Name and version of the engine.
+    pub engine: &'static str,
+    /// Whether instances come from a pool made at start. If not, each costs about 50 µs more.
+    pub pooling: bool,
+    /// Whether the kernel tells which pages a call touched (Linux 6.7), so that only those are cleared.
+    pub pagemap_scan: bool,
+    /// Instances that can live at once, nested calls included.
+    pub instances: u32,
+}
+
+/// Makes an engine: with a pool if asked for or if the machine has room for one.
+pub(crate) fn open(config: &SandboxConfig) -> Result<(Engine, EngineInfo), SandboxError> {
+    let instances = config.instances();
+    let info = |pooling| EngineInfo {
+        engine: "wasmtime 48.0.8",
+        pooling,
+        pagemap_scan: pooling && PoolingAllocationConfig::is_pagemap_scan_available(),
+        instances,
+    };
+    let fault = |error: wasmtime::Error| {
+        SandboxError::new(Code::Internal, format!("the engine can't be set up: {error:#}"))
+    };
+    if config.pooling != Some(false) {
+        match Engine::new(&settings(Some(pool(config, instances)))) {
+            Ok(engine) => return Ok((engine, info(true))),
+            Err(error) if config.pooling == Some(true) => return Err(fault(error)),
+            Err(error) => {
+                tracing::debug!(target: "t2m_sandbox", "no pool of instances: {error:#}");
+            }
+        }
+    }
+    let engine = Engine::new(&settings(None)).map_err(fault)?;
+    Ok((engine, info(false)))
+}
+
+fn settings(pool: Option<PoolingAllocationConfig>) -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .concurrency_support(false)
+        .consume_fuel(true)
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK)
+        .async_stack_size(FIBER_STACK)
+        // The same inputs must give the same bits on every machine.
+        .cranelift_nan_canonicalization(true)
+        .relaxed_simd_deterministic(true);
+    if let Some(pool) = pool {
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    }
+    config
+}
+
+fn pool(config: &SandboxConfig, instances: u32) -> PoolingAllocationConfig {
+    let each = |count: usize| instances.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    let mut pool = PoolingAllocationConfig::new();
+    // Each memory reserves 4 GiB of addresses. Most plugins have one; a few with more share what is left,
+    // and when nothing is, a call ends with `sandbox-busy`.
+    pool.total_component_instances(instances)
+        .total_stacks(instances)
+        .total_core_instances(each(config.ceiling.instances.min(32)))
+        .total_memories(each(2))
+        .total_tables(each(4))
+        .max_memories_per_module(u32::try_from(config.ceiling.memories).unwrap_or(u32::MAX))
+        .max_tables_per_module(u32::try_from(config.ceiling.tables).unwrap_or(u32::MAX))
+        .max_memory_size(config.ceiling.memory_bytes)
+        .table_elements(config.ceiling.table_elements)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .table_keep_resident(KEEP_RESIDENT)
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+/// Starts the thread that moves the epoch on. It ends within a tick of the engine.
+pub(crate) fn start_ticker(engine: &Engine) -> Result<(), SandboxError> {
+    let engine = engine.weak();
+    std::thread::Builder::new()
+        .name("t2m-epoch".to_owned())
+        .spawn(move || tick(&engine))
+        .map(drop)
+        .map_err(|error| SandboxError::new(Code::Internal, format!("no thread for the epoch: {error}")))
+}
+
+fn tick(engine: &EngineWeak) {
+    loop {
+        std::thread::sleep(TICK);
+        match engine.upgrade() {
+            Some(engine) => engine.increment_epoch(),
+            None => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P02: without a pool the engine still comes up, and the choice is visible.
+    #[test]
+    fn the_choice_of_allocator_is_visible() {
+        for pooling in [false, true] {
+            let config = SandboxConfig {
+                pooling: Some(pooling),
+                slots: 2,
+                ..SandboxConfig::default()
+            };
+            let (_, info) = open(&config).unwrap();
+            assert_eq!(info.pooling, pooling);
+            assert_eq!(info.instances, 2 * (1 + config.nested_depth));
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the operator gives to a plugin.
+//!
+//! Owns the grants, their short form for command lines, and the directory handles behind them. Refuses
+//! everything that is not named: without a grant a plugin has no file, folder, network or environment.
+//!
+//! **Invariant:** a granted folder is opened once, when the plugin is loaded, and every call gets that very
+//! folder, whatever its path names by then.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use t2m_core::code::Code;
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
+
+use crate::error::SandboxError;
+
+/// What may be done in a granted folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Access {
+    /// Read and list.
+    #[default]
+    ReadOnly,
+    /// Also create, change and remove.
+    ReadWrite,
+}
+
+/// One folder that a plugin may use, with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirGrant {
+    /// The folder. The plugin sees it under its absolute path, links resolved.
+    pub path: PathBuf,
+    /// What may be done there.
+    pub access: Access,
+}
+
+impl FromStr for DirGrant {
+    type Err = SandboxError;
+
+    /// Reads `FOLDER`, `FOLDER:ro` or `FOLDER:rw`; without an ending the folder is read-only.
+    fn from_str(text: &str) -> Result<DirGrant, SandboxError> {
+        let (path, access) = match text.rsplit_once(':') {
+            Some((path, "ro")) => (path, Access::ReadOnly),
+            Some((path, "rw")) => (path, Access::ReadWrite),
+            _ => (text, Access::ReadOnly),
+        };
+        if path.is_empty() {
+            let message = format!("`{text}` names no folder; write `FOLDER`, `FOLDER:ro` or `FOLDER:rw`");
+            return Err(SandboxError::new(Code::GrantInvalid, message));
+        }
+        Ok(DirGrant {
+            path: path.into(),
+            access,
+        })
+    }
+}
+
+/// Everything that one plugin is given. The default is nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Folders.
+    pub dirs: Vec<DirGrant>,
+}
+
+/// Grants whose folders are open.
+pub(crate) struct OpenGrants {
+    dirs: Vec<OpenDir>,
+}
+
+struct OpenDir {
+    /// Kept open so that [`OpenDir::source`] stays good.
+    _handle: Dir,
+    /// Where the engine opens the folder again for each call.
+    source: PathBuf,
+    /// The name the guest sees.
+    name: String,
+    access: Access,
+}
+
+impl OpenGrants {
+    /// Opens every folder and reports all that can't be.
+    pub(crate) fn open(grants: &Grants) -> Result<OpenGrants, SandboxError> {
+        let mut dirs = Vec::new();
+        let mut problems = Vec::new();
+        for grant in &grants.dirs {
+            match open_dir(grant) {
+                Ok(dir) => dirs.push(dir),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() {
+            Ok(OpenGrants { dirs })
+        } else {
+            Err(SandboxError::new(Code::GrantInvalid, problems.join("; ")))
+        }
+    }
+
+    /// Whether any file can be reached.
+    pub(crate) fn has_files(&self) -> bool {
+        !self.dirs.is_empty()
+    }
+
+    /// Hands the folders to one call.
+    pub(crate) fn preopen(&self, wasi: &mut WasiCtxBuilder) -> wasmtime::Result<()> {
+        for dir in &self.dirs {
+            let permissions = match dir.access {
+                Access::ReadOnly => FsPerms::ReadOnly,
+                Access::ReadWrite => FsPerms::ReadWrite,
+            };
+            wasi.preopened_dir(&dir.source, &dir.name, permissions)?;
+        }
+        Ok(())
+    }
+}
+
+fn open_dir(grant: &DirGrant) -> Result<OpenDir, String> {
+    let shown = grant.path.display();
+    let path = grant
+        .path
+        .canonicalize()
+        .map_err(|error| format!("folder `{shown}` can't be opened: {error}"))?;
+    let handle = Dir::open_ambient_dir(&path, ambient_authority())
+        .map_err(|error| format!("folder `{shown}` can't be opened: {error}"))?;
+    let name = path
+        .to_str()
+        .ok_or_else(|| format!("folder `{shown}` has a name that is not UTF-8"))?
+        .to_owned();
+    Ok(OpenDir {
+        source: reopen_path(&handle, &path),
+        _handle: handle,
+        name,
+        access: grant.access,
+    })
+}
+
+/// A path that leads to the open folder itself. By its ordinary path, a guest that may write in the folder
+/// above could put a link in its place between two calls.
+#[cfg(target_os = "linux")]
+fn reopen_path(handle: &Dir, _path: &Path) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
+}
+
+/// Elsewhere there is no such path; grants must not lie inside each other there.
+#[cfg(not(target_os = "linux"))]
+fn reopen_path(_handle: &Dir, path: &Path) -> PathBuf {
+    path.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (String, Access) {
+        let grant: DirGrant = text.parse().unwrap();
+        (grant.path.display().to_string(), grant.access)
+    }
+
+    /// P04: a folder is read-only unless its grant says otherwise.
+    #[test]
+    fn a_grant_is_read_only_by_default() {
+        assert_eq!(read("a/b"), ("a/b".into(), Access::ReadOnly));
+        assert_eq!(read("a:ro"), ("a".into(), Access::ReadOnly));
+        assert_eq!(read("a:rw"), ("a".into(), Access::ReadWrite));
+        assert_eq!(read("a:b"), ("a:b".into(), Access::ReadOnly));
+        assert_eq!(read("C:rw:ro"), ("C:rw".into(), Access::ReadOnly));
+        for bad in ["", ":rw"] {
+            assert_eq!(
+                bad.parse::<DirGrant>().unwrap_err().code(),
+                Code::GrantInvalid,
+                "{bad}"
+            );
+        }
+    }
+
+    /// P03: every grant that can't be given is named.
+    #[test]
+    fn all_missing_folders_are_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let missing = folder.path().join("missing");
+        let dirs = [folder.path(), &missing, &file].map(|path| DirGrant {
+            path: path.into(),
+            access: Access::ReadOnly,
+        });
+        let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
+        assert_eq!(error.code(), Code::GrantInvalid);
+        assert!(
+            error.message().contains("missing") && error.message().contains("file"),
+            "{error}"
+        );
+    }
+}

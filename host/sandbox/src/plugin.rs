@@ -1,0 +1,200 @@
+//! Loading a plugin: check, compile, link, ask what it offers.
+//!
+//! Owns the order of loading and the loaded plugin. Refuses to run a tool: [`crate::call`] does that.
+//!
+//! **Invariant:** a [`Plugin`] is linked to exactly what it was granted, and its list of tools was checked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use t2m_core::code::Code;
+use t2m_core::digest::Digest;
+use t2m_core::dispatch::{PluginTools, ToolBackend, Trust};
+use t2m_core::id::PluginId;
+use t2m_core::tool::ToolDescriptor;
+
+use crate::bindings::PluginPre;
+use crate::cache;
+use crate::call;
+use crate::convert;
+use crate::error::SandboxError;
+use crate::grants::{Grants, OpenGrants};
+use crate::imports;
+use crate::limits::Limits;
+use crate::sandbox::Shared;
+use crate::sdk::{self, Inspected, SdkVersion};
+use crate::state::State;
+
+/// A plugin to be loaded.
+#[derive(Debug, Clone)]
+pub struct PluginSource {
+    /// The name it gets in this host.
+    pub id: PluginId,
+    /// The component.
+    pub wasm: Arc<[u8]>,
+    /// What the operator gives it.
+    pub grants: Grants,
+    /// What each of its calls may use.
+    pub limits: Limits,
+}
+
+/// A loaded plugin.
+pub struct Plugin {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: Arc<PluginId>,
+    pub(crate) pre: PluginPre<State>,
+    pub(crate) grants: OpenGrants,
+    pub(crate) limits: Limits,
+    digest: Digest,
+    size: usize,
+    sdk: Option<SdkVersion>,
+    tools: Vec<ToolDescriptor>,
+}
+
+impl Plugin {
+    /// The name it was loaded under.
+    pub fn id(&self) -> &PluginId {
+        &self.id
+    }
+
+    /// Digest of the component's bytes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Size of the component, in bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// What the component says it was built with.
+    pub fn sdk(&self) -> Option<&SdkVersion> {
+        self.sdk.as_ref()
+    }
+
+    /// What the plugin offers, in its own order.
+    pub fn tools(&self) -> &[ToolDescriptor] {
+        &self.tools
+    }
+
+    /// What each call may use, after the sandbox's ceiling.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The plugin as the dispatch's registry wants it.
+    pub fn registration(self: &Arc<Plugin>, trust: Trust) -> PluginTools {
+        PluginTools {
+            plugin: self.id().clone(),
+            handler: self.digest,
+            trust,
+            tools: self.tools.clone(),
+            backend: Arc::clone(self) as Arc<dyn ToolBackend>,
+        }
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Plugin({} {}, {} tools)",
+            self.id,
+            self.digest,
+            self.tools.len()
+        )
+    }
+}
+
+/// What a component offers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Digest of the component's bytes.
+    pub digest: Digest,
+    /// What the component says it was built with.
+    pub sdk: Option<SdkVersion>,
+    /// Its tools, in its own order.
+    pub tools: Vec<ToolDescriptor>,
+}
+
+/// Loads a plugin.
+pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
+    let files = !source.grants.dirs.is_empty();
+    open(shared, source, files).await.map(Arc::new)
+}
+
+/// Asks a component what it offers. It is linked as if it had every grant and gets none of them.
+pub(crate) async fn describe(
+    shared: &Arc<Shared>,
+    id: PluginId,
+    wasm: Arc<[u8]>,
+) -> Result<Description, SandboxError> {
+    let source = PluginSource { id, wasm, grants: Grants::default(), limits: Limits::default() };
+    let Plugin { digest, sdk, tools, .. } = open(shared, source, true).await?;
+    Ok(Description { digest, sdk, tools })
+}
+
+async fn open(shared: &Arc<Shared>, source: PluginSource, files: bool) -> Result<Plugin, SandboxError> {
+    let PluginSource {
+        id,
+        wasm,
+        grants,
+        limits,
+    } = source;
+    if wasm.len() > shared.config.max_wasm_bytes {
+        let message = format!(
+            "{} bytes, at most {} are compiled",
+            wasm.len(),
+            shared.config.max_wasm_bytes
+        );
+        return Err(SandboxError::new(Code::FileTooLarge, message));
+    }
+    let grants = OpenGrants::open(&grants)?;
+    let size = wasm.len();
+    let here = Arc::clone(shared);
+    // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
+    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, files)).await;
+    let prepared = prepared
+        .map_err(|error| SandboxError::new(Code::Internal, format!("compiling failed: {error}")))??;
+    let mut plugin = Plugin {
+        shared: Arc::clone(shared),
+        id: Arc::new(id),
+        pre: prepared.pre,
+        grants,
+        limits: limits.min(shared.config.ceiling),
+        digest: prepared.digest,
+        size,
+        sdk: prepared.inspected.sdk,
+        tools: Vec::new(),
+    };
+    let described = call::describe(&plugin).await?;
+    plugin.tools = convert::descriptors(described, plugin.limits.transfer_bytes)
+        .map_err(|problems| SandboxError::new(Code::PluginInvalid, problems.join("; ")))?;
+    Ok(plugin)
+}
+
+struct Prepared {
+    inspected: Inspected,
+    digest: Digest,
+    pre: PluginPre<State>,
+}
+
+/// Everything that needs a core and no runtime.
+fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, SandboxError> {
+    let inspected = sdk::inspect(wasm)?;
+    imports::check(&inspected.imports, files)?;
+    let invalid = |error: wasmtime::Error| SandboxError::new(Code::PluginInvalid, format!("{error:#}"));
+    let digest = Digest::of_bytes(wasm);
+    let component = cache::compile(&shared.engine, shared.cache.as_ref(), wasm, digest).map_err(invalid)?;
+    let linker = imports::linker(&shared.engine, files)
+        .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
+    let pre = linker
+        .instantiate_pre(&component)
+        .and_then(PluginPre::new)
+        .map_err(invalid)?;
+    Ok(Prepared {
+        inspected,
+        digest,
+        pre,
+    })
+}

@@ -1,0 +1,120 @@
+//! The sandbox as a whole.
+//!
+//! Owns its configuration and what all plugins share: engine, slots, cache. Refuses state that outlives a
+//! call.
+//!
+//! **Invariant:** a nested call never waits for the slot of the call above it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use t2m_core::id::PluginId;
+use tokio::sync::Semaphore;
+use wasmtime::Engine;
+
+use crate::cache::Cache;
+use crate::engine::{self, EngineInfo};
+use crate::error::SandboxError;
+use crate::limits::Limits;
+use crate::plugin::{self, Description, Plugin, PluginSource};
+
+/// How a sandbox is set up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxConfig {
+    /// Where compiled components are kept. Without a folder every load compiles.
+    pub cache_dir: Option<PathBuf>,
+    /// Whether to take instances from a pool made at start; `None` does so if the machine has room.
+    pub pooling: Option<bool>,
+    /// Calls that run at once, without nested ones. 16: more than two cores can serve, and few enough that
+    /// all of them at the default memory limit need 1 GiB.
+    pub slots: u32,
+    /// Levels of nested calls that must find room without waiting; at least the dispatch's own limit, which
+    /// is 4 by default.
+    pub nested_depth: u32,
+    /// Longest wait for a slot; after that a call fails with `sandbox-busy`. 30 s.
+    pub wait: Duration,
+    /// The most that any plugin's limits can give.
+    pub ceiling: Limits,
+    /// Largest component that is compiled, in bytes. 64 MiB: three times the largest interpreter.
+    pub max_wasm_bytes: usize,
+}
+
+impl Default for SandboxConfig {
+    fn default() -> SandboxConfig {
+        SandboxConfig {
+            cache_dir: None,
+            pooling: None,
+            slots: 16,
+            nested_depth: 4,
+            wait: Duration::from_secs(30),
+            ceiling: Limits::ceiling(),
+            max_wasm_bytes: 64 << 20,
+        }
+    }
+}
+
+impl SandboxConfig {
+    /// Instances that may live at once. One more for each call would only be needed by two loads at a time.
+    pub(crate) fn instances(&self) -> u32 {
+        self.slots
+            .max(1)
+            .saturating_mul(self.nested_depth.saturating_add(1))
+    }
+}
+
+/// What every plugin of one sandbox shares.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) slots: Semaphore,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) config: SandboxConfig,
+}
+
+/// Loads plugins. Cheap to clone; all clones are the same sandbox.
+#[derive(Clone)]
+pub struct Sandbox {
+    shared: Arc<Shared>,
+    info: EngineInfo,
+}
+
+impl Sandbox {
+    /// Sets a sandbox up.
+    pub fn new(config: SandboxConfig) -> Result<Sandbox, SandboxError> {
+        let cache = config.cache_dir.as_deref().map(Cache::open).transpose()?;
+        let (engine, info) = engine::open(&config)?;
+        engine::start_ticker(&engine)?;
+        let slots = Semaphore::new(usize::try_from(config.slots.max(1)).unwrap_or(Semaphore::MAX_PERMITS));
+        let shared = Arc::new(Shared {
+            engine,
+            slots,
+            cache,
+            config,
+        });
+        Ok(Sandbox { shared, info })
+    }
+
+    /// Checks, compiles and describes a plugin. It must be called on a tokio runtime with time enabled, and
+    /// the same holds for the calls of the plugin.
+    pub async fn load(&self, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
+        plugin::load(&self.shared, source).await
+    }
+
+    /// Asks a component what it offers, without granting it anything. Needs the same runtime as [`Sandbox::load`].
+    pub async fn describe(&self, id: PluginId, wasm: Arc<[u8]>) -> Result<Description, SandboxError> {
+        plugin::describe(&self.shared, id, wasm).await
+    }
+
+    /// How this sandbox runs on this machine.
+    pub fn info(&self) -> EngineInfo {
+        self.info
+    }
+}
+
+impl std::fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandbox")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,233 @@
+//! What a component's bytes say before anything of it is compiled.
+//!
+//! Owns reading the SDK section, the names of imports and exports, and the comparison of versions. Refuses
+//! to check the code inside: the compiler does that.
+//!
+//! **Invariant:** nothing here runs or allocates in proportion to what a length field of the file claims.
+
+use serde::Deserialize;
+use t2m_core::code::Code;
+use wasmparser::{Encoding, Parser, Payload};
+
+use crate::error::SandboxError;
+
+/// Name of the custom section that the SDK puts into a plugin's core module.
+const SECTION: &str = "t2m-plugin";
+
+/// Largest such section, in bytes.
+const MAX_SECTION: usize = 4 << 10;
+
+/// Most imports that are looked at; a component that links everything WASI 0.2 has, has about 30.
+const MAX_IMPORTS: usize = 1_000;
+
+/// What a plugin exports, without the version.
+const HANDLER: &str = "t2m:plugin/handler";
+
+/// The version of `wit/` that this host serves.
+pub(crate) const WIT_VERSION: Version = Version {
+    major: 0,
+    minor: 1,
+    patch: 0,
+};
+
+/// What a plugin was built with, by its own account.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SdkVersion {
+    /// Version of the WIT package `t2m:plugin`.
+    pub wit: String,
+    /// Version of the SDK, or of whatever else wrote the section.
+    #[serde(default)]
+    pub sdk: String,
+}
+
+/// A version without pre-release or build parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version {
+    major: u64,
+    minor: u64,
+    patch: u64,
+}
+
+impl Version {
+    pub(crate) fn parse(text: &str) -> Option<Version> {
+        let core = text.split(['-', '+']).next()?;
+        let mut parts = core.split('.').map(str::parse);
+        let mut next = || parts.next()?.ok();
+        let (major, minor, patch) = (next()?, next()?, next()?);
+        parts.next().is_none().then_some(Version { major, minor, patch })
+    }
+
+    /// Whether something built for `self` works with `other`: below 1.0 the minor number decides.
+    pub(crate) fn works_with(self, other: Version) -> bool {
+        self.major == other.major && (self.major > 0 || self.minor == other.minor)
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Inspected {
+    /// The SDK section, if there is one.
+    pub(crate) sdk: Option<SdkVersion>,
+    /// Names of all imports of the component itself, not of what is nested in it.
+    pub(crate) imports: Vec<String>,
+}
+
+fn invalid(message: impl Into<String>) -> SandboxError {
+    SandboxError::new(Code::PluginInvalid, message)
+}
+
+/// Reads a component's outside and checks that it is a plugin for this host.
+pub(crate) fn inspect(wasm: &[u8]) -> Result<Inspected, SandboxError> {
+    let mut imports = Vec::new();
+    let mut handlers = Vec::new();
+    let mut section: Option<SdkVersion> = None;
+    let mut depth = 0_u32;
+    for payload in Parser::new(0).parse_all(wasm) {
+        let payload = payload.map_err(|error| invalid(format!("not a component: {}", error.message())))?;
+        match payload {
+            Payload::Version { encoding, .. } if depth == 0 && encoding != Encoding::Component => {
+                return Err(invalid(
+                    "a core module, not a component; build it for the target `wasm32-wasip2`",
+                ));
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CustomSection(custom) if custom.name() == SECTION => {
+                let found = read_section(custom.data())?;
+                if section.as_ref().is_some_and(|earlier| *earlier != found) {
+                    return Err(invalid(format!("two sections `{SECTION}` that differ")));
+                }
+                section = Some(found);
+            }
+            Payload::ComponentImportSection(reader) if depth == 0 => {
+                for import in reader {
+                    let import = import.map_err(|error| invalid(error.message()))?;
+                    if imports.len() == MAX_IMPORTS {
+                        return Err(invalid(format!("more than {MAX_IMPORTS} imports")));
+                    }
+                    imports.push(import.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(reader) if depth == 0 => {
+                for export in reader {
+                    let export = export.map_err(|error| invalid(error.message()))?;
+                    if let Some((HANDLER, version)) = export.name.name.split_once('@') {
+                        handlers.push(version.to_owned());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    check_handlers(&handlers)?;
+    if let Some(sdk) = &section {
+        check_version(&sdk.wit)?;
+    }
+    Ok(Inspected {
+        sdk: section,
+        imports,
+    })
+}
+
+fn read_section(bytes: &[u8]) -> Result<SdkVersion, SandboxError> {
+    if bytes.len() > MAX_SECTION {
+        return Err(invalid(format!(
+            "section `{SECTION}` is larger than {MAX_SECTION} bytes"
+        )));
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| invalid(format!("section `{SECTION}` can't be read: {error}")))
+}
+
+fn check_handlers(versions: &[String]) -> Result<(), SandboxError> {
+    if versions.is_empty() {
+        return Err(invalid(format!("doesn't export `{HANDLER}`")));
+    }
+    let fits = |text: &String| Version::parse(text).is_some_and(|v| v.works_with(WIT_VERSION));
+    if versions.iter().any(fits) {
+        return Ok(());
+    }
+    check_version(&versions.join(", "))
+}
+
+fn check_version(text: &str) -> Result<(), SandboxError> {
+    if Version::parse(text).is_some_and(|version| version.works_with(WIT_VERSION)) {
+        return Ok(());
+    }
+    let message = format!(
+        "built for `t2m:plugin` {}; this host has {WIT_VERSION}",
+        crate::state::printable(text)
+    );
+    Err(SandboxError::new(Code::PluginVersion, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn component(export: &str, section: &str) -> Vec<u8> {
+        let section = section.replace('"', "\\\"");
+        let text = format!(
+            r#"(component
+                 (core module (@custom "{SECTION}" "{section}"))
+                 (import "t2m:plugin/log@0.1.0" (instance))
+                 (instance $i)
+                 (component (import "hidden:one/here" (instance)))
+                 (export "{export}" (instance $i)))"#
+        );
+        wat::parse_str(text).unwrap()
+    }
+
+    fn code(wasm: &[u8]) -> Result<Option<String>, Code> {
+        inspect(wasm)
+            .map(|found| found.sdk.map(|s| s.wit))
+            .map_err(|e| e.code())
+    }
+
+    /// P01: a plugin of an older or newer patch version loads, one of another minor version doesn't.
+    #[test]
+    fn the_minor_version_decides() {
+        for (export, wit, expected) in [
+            ("t2m:plugin/handler@0.1.0", "0.1.0", Ok(Some("0.1.0".into()))),
+            ("t2m:plugin/handler@0.1.7", "0.1.7", Ok(Some("0.1.7".into()))),
+            ("t2m:plugin/handler@0.1.0", "0.2.0", Err(Code::PluginVersion)),
+            ("t2m:plugin/handler@0.2.0", "0.1.0", Err(Code::PluginVersion)),
+            ("t2m:plugin/handler@1.1.0", "0.1.0", Err(Code::PluginVersion)),
+            ("t2m:plugin/other@0.1.0", "0.1.0", Err(Code::PluginInvalid)),
+        ] {
+            let section = format!(r#"{{"wit":"{wit}","sdk":"0.1.0","later":1}}"#);
+            assert_eq!(code(&component(export, &section)), expected, "{export} {wit}");
+        }
+        assert_eq!(
+            code(&component("t2m:plugin/handler@0.1.0", "{}{}")),
+            Err(Code::PluginInvalid)
+        );
+    }
+
+    /// P03: only what the component itself imports counts, and all of it is seen.
+    #[test]
+    fn imports_of_nested_components_are_not_imports() {
+        let found = inspect(&component("t2m:plugin/handler@0.1.0", r#"{"wit":"0.1.0"}"#)).unwrap();
+        assert_eq!(found.imports, ["t2m:plugin/log@0.1.0"]);
+    }
+
+    /// P01: what is no component is refused with one code.
+    #[test]
+    fn what_is_no_component_is_refused() {
+        for bytes in [
+            b"".as_slice(),
+            b"\0asm",
+            b"\0asm\x01\0\0\0",
+            b"hello",
+            b"\0asm\x0d\0\x01\0garbage",
+        ] {
+            assert_eq!(code(bytes), Err(Code::PluginInvalid), "{bytes:?}");
+        }
+    }
+}

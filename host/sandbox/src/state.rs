@@ -1,0 +1,246 @@
+//! What the host keeps for one instance, and the imports of `t2m:plugin` that it serves from there.
+//!
+//! Owns the store's data: counters, budgets, handles, captured output and the call being served. Refuses to
+//! outlive the call.
+//!
+//! **Invariant:** when a budget is used up, [`State::stopped`] says which, and the guest never runs on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use t2m_core::code::Code;
+use t2m_core::dispatch::ClearedCall;
+use t2m_core::id::PluginId;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use crate::bindings::{context, log, tools, types};
+use crate::clock::{ClockView, Seed, VirtualClock};
+use crate::convert;
+use crate::grants::OpenGrants;
+use crate::limits::{Limits, Meter};
+
+/// Bytes that a log line costs beyond its text, so that empty lines are not free.
+const LOG_LINE_COST: u64 = 16;
+
+/// The deadline is told in steps of this many milliseconds: enough to plan by, too coarse to measure with.
+const DEADLINE_STEP_MS: u64 = 100;
+
+/// What an instance was made for.
+pub(crate) enum Serving {
+    /// To say what it offers.
+    Describe,
+    /// To run one tool.
+    Call(ClearedCall),
+}
+
+/// The data of one store.
+pub(crate) struct State {
+    pub(crate) meter: Meter,
+    /// The limit that a host function found broken.
+    pub(crate) stopped: Option<Code>,
+    /// Bytes logged so far.
+    pub(crate) log_bytes: u64,
+    log_lines: u32,
+    plugin: Arc<PluginId>,
+    serving: Serving,
+    limits: Limits,
+    deadline: Instant,
+    table: ResourceTable,
+    wasi: WasiCtx,
+    clock: VirtualClock,
+    stdout: MemoryOutputPipe,
+    stderr: MemoryOutputPipe,
+}
+
+impl State {
+    /// Sets a state up. `grants` are left out when a component is only asked what it offers.
+    pub(crate) fn new(
+        plugin: &Arc<PluginId>,
+        serving: Serving,
+        seed: Seed,
+        limits: Limits,
+        wall: Duration,
+        grants: Option<&OpenGrants>,
+    ) -> wasmtime::Result<State> {
+        let clock = VirtualClock::of_run(match &serving {
+            Serving::Describe => "",
+            Serving::Call(call) => call.context().run.as_str(),
+        });
+        let stdout = MemoryOutputPipe::new(limits.stdio_bytes);
+        let stderr = MemoryOutputPipe::new(limits.stdio_bytes);
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.stdout(stdout.clone()).stderr(stderr.clone());
+        seed.install(&mut wasi);
+        clock.install(&mut wasi);
+        if let Some(grants) = grants {
+            grants.preopen(&mut wasi)?;
+        }
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        Ok(State {
+            meter: Meter::new(limits),
+            stopped: None,
+            log_bytes: 0,
+            log_lines: 0,
+            plugin: Arc::clone(plugin),
+            serving,
+            limits,
+            deadline: Instant::now() + wall,
+            table,
+            wasi: wasi.build(),
+            clock,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// The way to the clock, for the linker.
+    pub(crate) fn clock(&mut self) -> ClockView<'_> {
+        ClockView {
+            clock: &self.clock,
+            table: &mut self.table,
+        }
+    }
+
+    /// The table of handles, for the linker.
+    pub(crate) fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+
+    /// Nested calls that the guest made.
+    pub(crate) fn nested_calls(&self) -> u32 {
+        match &self.serving {
+            Serving::Describe => 0,
+            Serving::Call(call) => call.nested().made(),
+        }
+    }
+
+    /// What the guest wrote to standard error.
+    pub(crate) fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr.contents()).into_owned()
+    }
+
+    /// Hands captured output to the operator's log.
+    pub(crate) fn report_output(&self) {
+        for (stream, pipe) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            let bytes = pipe.contents();
+            if !bytes.is_empty() {
+                let text = printable(&String::from_utf8_lossy(&bytes));
+                tracing::debug!(target: "t2m_sandbox::guest", plugin = %self.plugin, node = self.node(), stream, "{text}");
+            }
+        }
+    }
+
+    fn node(&self) -> &str {
+        match &self.serving {
+            Serving::Describe => "",
+            Serving::Call(call) => call.context().node.as_str(),
+        }
+    }
+
+    fn stop(&mut self, code: Code) -> wasmtime::Error {
+        self.stopped = Some(code);
+        wasmtime::Error::msg(code.as_str())
+    }
+}
+
+/// A guest's words without characters that move a terminal's cursor or fake a line of the log.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\t' {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+impl types::Host for State {}
+
+impl log::Host for State {
+    fn log(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        let cost = LOG_LINE_COST.saturating_add(message.len() as u64);
+        self.log_bytes = self.log_bytes.saturating_add(cost);
+        self.log_lines = self.log_lines.saturating_add(1);
+        if self.log_bytes > self.limits.log_bytes || self.log_lines > self.limits.log_lines {
+            return Err(self.stop(Code::SandboxLog));
+        }
+        macro_rules! write {
+            ($level:ident) => {
+                tracing::event!(
+                    target: "t2m_sandbox::guest", tracing::Level::$level,
+                    plugin = %self.plugin, node = self.node(), "{}", printable(&message)
+                )
+            };
+        }
+        match level {
+            log::Level::Trace => write!(TRACE),
+            log::Level::Debug => write!(DEBUG),
+            log::Level::Info => write!(INFO),
+            log::Level::Warn => write!(WARN),
+            log::Level::Error => write!(ERROR),
+        }
+        Ok(())
+    }
+}
+
+impl context::Host for State {
+    fn current(&mut self) -> wasmtime::Result<context::CallContext> {
+        let Serving::Call(call) = &self.serving else {
+            return Err(wasmtime::Error::msg("`describe` serves no call"));
+        };
+        let about = call.context();
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        Ok(context::CallContext {
+            run_id: about.run.to_string(),
+            node_id: about.node.to_string(),
+            attempt: about.attempt,
+            idempotency_key: about.idempotency_key.clone(),
+            deadline_ms: left - left % DEADLINE_STEP_MS,
+        })
+    }
+}
+
+impl tools::Host for State {
+    async fn call(
+        &mut self,
+        tool: String,
+        arguments: String,
+    ) -> wasmtime::Result<Result<types::ToolResult, types::ToolError>> {
+        let Serving::Call(call) = &self.serving else {
+            return Ok(Err(convert::refusal(
+                Code::CallUnverified,
+                "`describe` may not call tools",
+            )));
+        };
+        let limits = t2m_core::json::Limits {
+            bytes: self.limits.transfer_bytes,
+            ..Default::default()
+        };
+        let arguments = match t2m_core::json::parse(arguments.as_bytes(), limits) {
+            Ok(arguments) => arguments,
+            Err(problems) => {
+                return Ok(Err(convert::refusal(
+                    Code::ArgumentsInvalid,
+                    &problems.to_string(),
+                )));
+            }
+        };
+        let answer = call.nested().call(&tool, arguments).await;
+        Ok(answer.map(convert::to_guest).map_err(convert::error_to_guest))
+    }
+}

@@ -1,0 +1,485 @@
+//! A hostile guest against the sandbox, through the dispatch like every call.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use t2m_core::code::Code;
+use t2m_core::contract::{Contract, Contracts, Review};
+use t2m_core::dispatch::{
+    CallError, CallRequest, Dispatcher, DispatcherParts, NestedLimits, Origin, Registry, Trust,
+};
+use t2m_core::effect::Effect;
+use t2m_core::id::ToolName;
+use t2m_core::policy::{Action, Policy};
+use t2m_core::tool::{Content, Reply};
+use t2m_sandbox::{
+    Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
+};
+use tempfile::TempDir;
+
+/// The sandbox of these tests: small, and with a cache so that each test process compiles nothing.
+fn config() -> SandboxConfig {
+    SandboxConfig {
+        cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("sandbox-cache")),
+        slots: 4,
+        ..SandboxConfig::default()
+    }
+}
+
+fn grant(path: &Path, access: Access) -> Grants {
+    Grants {
+        dirs: vec![DirGrant {
+            path: path.to_owned(),
+            access,
+        }],
+    }
+}
+
+async fn load(sandbox: &Sandbox, grants: Grants, limits: Limits) -> Result<Arc<Plugin>, SandboxError> {
+    let source = PluginSource {
+        id: "hostile".parse().unwrap(),
+        wasm: std::fs::read(env!("T2M_GUEST_HOSTILE")).unwrap().into(),
+        grants,
+        limits,
+    };
+    sandbox.load(source).await
+}
+
+/// A host with the hostile plugin, reviewed, every effect allowed.
+#[derive(Clone)]
+struct Host {
+    dispatcher: Arc<Dispatcher>,
+}
+
+impl Host {
+    fn of(plugin: &Arc<Plugin>) -> Host {
+        let mut contracts = Contracts::default();
+        for tool in plugin.tools() {
+            let mut contract = Contract::candidate(tool, plugin.digest());
+            contract.review = Some(Review {
+                by: "test".into(),
+                at: "2026-01-01T00:00:00Z".into(),
+                digest: contract.digest(),
+            });
+            contracts.insert(contract);
+        }
+        let registry = Registry::build([plugin.registration(Trust::External)], &contracts).unwrap();
+        let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
+        let policy = Policy {
+            effects,
+            ..Policy::default()
+        };
+        let dispatcher = Dispatcher::new(DispatcherParts {
+            registry,
+            policy,
+            approvals: None,
+            guard: None,
+            events: None,
+            nested: NestedLimits::default(),
+        });
+        Host { dispatcher }
+    }
+
+    async fn new(config: SandboxConfig, limits: Limits) -> Host {
+        let folder = tempfile::tempdir().unwrap();
+        let sandbox = Sandbox::new(config).unwrap();
+        let grants = grant(folder.path(), Access::ReadOnly);
+        Host::of(&load(&sandbox, grants, limits).await.unwrap())
+    }
+
+    async fn with_folder(path: &Path, access: Access) -> Host {
+        let sandbox = Sandbox::new(config()).unwrap();
+        Host::of(
+            &load(&sandbox, grant(path, access), Limits::default())
+                .await
+                .unwrap(),
+        )
+    }
+
+    async fn call(&self, tool: &str, arg: &str) -> Result<Reply, CallError> {
+        self.call_in("run", tool, arg).await
+    }
+
+    async fn call_in(&self, run: &str, tool: &str, arg: &str) -> Result<Reply, CallError> {
+        let request = CallRequest {
+            origin: Origin::Direct,
+            run: run.parse().unwrap(),
+            node: "node".parse().unwrap(),
+            attempt: 1,
+            tool: ToolName::new(tool).unwrap(),
+            arguments: json!({"arg": arg}),
+            timeout: None,
+        };
+        self.dispatcher.dispatch(request).await
+    }
+
+    async fn text(&self, tool: &str, arg: &str) -> Result<String, Code> {
+        text_of(self.call(tool, arg).await)
+    }
+
+    async fn serves(&self) {
+        let reply = self.call("echo", "still here").await.unwrap();
+        assert_eq!(reply.structured, Some(json!({"arg": "still here"})));
+    }
+}
+
+fn text_of(answer: Result<Reply, CallError>) -> Result<String, Code> {
+    let reply = answer.map_err(|error| error.code)?;
+    match reply.content.first() {
+        Some(Content::Text { text }) => Ok(text.clone()),
+        _ => Ok(reply
+            .structured
+            .map(|value| value.to_string())
+            .unwrap_or_default()),
+    }
+}
+
+fn short_wall() -> Limits {
+    Limits {
+        wall: Duration::from_millis(300),
+        fuel: u64::MAX >> 1,
+        ..Limits::default()
+    }
+}
+
+/// P02: each limit has a guest that breaks it, a code of its own, and a host that serves the next call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_limit_has_its_code_and_the_next_call_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let little_fuel = Limits {
+        fuel: 50_000_000,
+        ..Limits::default()
+    };
+    let much_memory = Limits {
+        memory_bytes: 512 << 20,
+        ..Limits::default()
+    };
+    let cases = [
+        ("loop", little_fuel, Code::SandboxFuel),
+        ("loop", short_wall(), Code::SandboxTimeout),
+        ("poll_loop", short_wall(), Code::SandboxTimeout),
+        ("sleep", short_wall(), Code::SandboxTimeout),
+        ("alloc", Limits::default(), Code::SandboxMemory),
+        ("recurse", Limits::default(), Code::SandboxStack),
+        ("return_big", much_memory, Code::SandboxTransfer),
+        ("log_big", much_memory, Code::SandboxTransfer),
+        ("log_spam", Limits::default(), Code::SandboxLog),
+        ("many_handles", Limits::default(), Code::SandboxHandles),
+        ("trap", Limits::default(), Code::SandboxTrap),
+        ("exit", Limits::default(), Code::SandboxTrap),
+        ("bad_json", Limits::default(), Code::ResultNotJson),
+        ("fail", Limits::default(), Code::ToolFailed),
+    ];
+    for (tool, limits, code) in cases {
+        let grants = grant(folder.path(), Access::ReadOnly);
+        let host = Host::of(&load(&sandbox, grants, limits).await.unwrap());
+        let error = host.call(tool, "x").await.unwrap_err();
+        assert_eq!(error.code, code, "{tool}: {error}");
+        assert!(error.may_have_acted(), "{tool}");
+        host.serves().await;
+    }
+}
+
+/// P02: what a component needs from its start counts as well.
+#[tokio::test]
+async fn a_component_that_needs_more_than_its_limits_is_refused_at_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let default = Limits::default();
+    let cases = [
+        (
+            Limits {
+                instances: 1,
+                ..default
+            },
+            Code::SandboxResources,
+        ),
+        (
+            Limits {
+                memories: 0,
+                ..default
+            },
+            Code::SandboxResources,
+        ),
+        (Limits { tables: 0, ..default }, Code::SandboxResources),
+        (
+            Limits {
+                table_elements: 1,
+                ..default
+            },
+            Code::SandboxResources,
+        ),
+        (
+            Limits {
+                memory_bytes: 65_536,
+                ..default
+            },
+            Code::SandboxMemory,
+        ),
+        (Limits { fuel: 10, ..default }, Code::SandboxFuel),
+        (
+            Limits {
+                transfer_bytes: 100,
+                ..default
+            },
+            Code::SandboxTransfer,
+        ),
+    ];
+    for (limits, code) in cases {
+        let grants = grant(folder.path(), Access::ReadOnly);
+        let error = load(&sandbox, grants, limits).await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+    }
+}
+
+/// P02: a refused growth is the guest's to handle; it need not be its end.
+#[tokio::test]
+async fn a_guest_may_live_within_its_memory() {
+    let host = Host::new(config(), Limits::default()).await;
+    let reply = host.call("alloc_politely", "").await.unwrap();
+    let got = reply.structured.and_then(|value| value.as_u64()).unwrap();
+    assert!((50..64).contains(&got), "{got} MiB");
+    assert!(reply.usage.memory_bytes > 50 << 20 && reply.usage.memory_bytes <= 64 << 20);
+    assert!(reply.usage.fuel > 0);
+}
+
+/// P02: standard output is capped without ending the call.
+#[tokio::test]
+async fn printing_too_much_is_refused_to_the_guest() {
+    let host = Host::new(config(), Limits::default()).await;
+    assert_eq!(host.text("print_spam", "").await, Ok("true".into()));
+}
+
+/// P03: a caller reads the guest's own words, without a path of any machine.
+#[tokio::test]
+async fn failures_carry_no_path() {
+    let host = Host::new(config(), Limits::default()).await;
+    let error = host.call("trap", "no such thing").await.unwrap_err();
+    assert!(
+        error.message.contains("the words of the guest: no such thing"),
+        "{error}"
+    );
+    assert!(!error.message.contains('/'), "{error}");
+
+    let error = host.call("fail", "thing").await.unwrap_err();
+    assert_eq!(error.tool_code.as_deref(), Some("not-found"));
+    assert_eq!((error.message.as_str(), error.retryable), ("no `thing`", true));
+    assert_eq!(error.details, Some(json!({"at": 1})));
+}
+
+/// P03: nothing that a call leaves in memory reaches the next one, with and without a pool.
+#[tokio::test]
+async fn each_call_gets_a_fresh_instance() {
+    for pooling in [Some(true), Some(false)] {
+        let host = Host::new(SandboxConfig { pooling, ..config() }, Limits::default()).await;
+        for _ in 0..3 {
+            assert_eq!(host.text("canary", "").await, Ok("1".into()), "{pooling:?}");
+        }
+    }
+}
+
+/// P03: no environment, no arguments, no folder but the granted one.
+#[tokio::test]
+async fn a_guest_sees_nothing_of_the_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let host = Host::with_folder(&path, Access::ReadOnly).await;
+    let expected = format!(
+        "env 0 args 0 folders {:?} passwd false",
+        [path.display().to_string()]
+    );
+    assert_eq!(host.text("surroundings", "").await, Ok(expected));
+}
+
+/// P03: an interface that wasn't granted is refused by name when the plugin is loaded.
+#[tokio::test]
+async fn an_ungranted_interface_is_refused_at_load() {
+    let sandbox = Sandbox::new(config()).unwrap();
+    let error = load(&sandbox, Grants::default(), Limits::default())
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::PluginGrantMissing);
+    assert!(error.message().contains("wasi:filesystem/types@0.2"), "{error}");
+    let missing = grant(Path::new("/no/such/folder"), Access::ReadOnly);
+    let error = load(&sandbox, missing, Limits::default()).await.unwrap_err();
+    assert_eq!(error.code(), Code::GrantInvalid);
+}
+
+/// A folder `inside` with a file, next to a file that nobody granted, and links to it.
+fn secret_beside() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(folder.path().join("secret"), "top secret").unwrap();
+    std::fs::write(inside.join("file"), "fine").unwrap();
+    std::os::unix::fs::symlink("../secret", inside.join("relative")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("secret"), inside.join("absolute")).unwrap();
+    std::os::unix::fs::symlink("/proc/self/root/etc", inside.join("magic")).unwrap();
+    std::os::unix::fs::symlink("file", inside.join("near")).unwrap();
+    folder
+}
+
+/// P04: parents, absolute paths and links don't lead out, and a read-only folder isn't written.
+#[tokio::test]
+async fn no_path_leads_out_of_a_granted_folder() {
+    let folder = secret_beside();
+    let inside = folder.path().canonicalize().unwrap().join("inside");
+    let at = |name: &str| inside.join(name).display().to_string();
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let host = Host::with_folder(&inside, access).await;
+        for name in ["file", "near", "../inside/file"] {
+            // The last one leaves the folder on its way, which is refused even though it comes back.
+            let expected = if name.starts_with("..") {
+                Err(Code::ToolFailed)
+            } else {
+                Ok("fine".into())
+            };
+            assert_eq!(host.text("read", &at(name)).await, expected, "{name}");
+        }
+        for name in ["../secret", "relative", "absolute", "magic/passwd", "/etc/passwd"] {
+            assert_eq!(
+                host.text("read", &at(name)).await,
+                Err(Code::ToolFailed),
+                "{name}"
+            );
+            assert_eq!(
+                host.text("write", &at(name)).await,
+                Err(Code::ToolFailed),
+                "{name}"
+            );
+        }
+        let written = host.text("write", &at("new")).await;
+        assert_eq!(written.is_ok(), access == Access::ReadWrite, "{written:?}");
+        assert_eq!(inside.join("new").exists(), access == Access::ReadWrite);
+    }
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("secret")).unwrap(),
+        "top secret"
+    );
+}
+
+/// P04: a folder that is replaced by a link after it was granted doesn't lead elsewhere.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_granted_folder_stays_the_one_that_was_granted() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (granted, other) = (root.join("granted"), root.join("other"));
+    for path in [&granted, &other] {
+        std::fs::create_dir(path).unwrap();
+    }
+    std::fs::write(granted.join("file"), "granted").unwrap();
+    std::fs::write(other.join("file"), "other").unwrap();
+    let host = Host::with_folder(&granted, Access::ReadOnly).await;
+    std::fs::rename(&granted, root.join("moved")).unwrap();
+    std::os::unix::fs::symlink(&other, &granted).unwrap();
+    let file = granted.join("file").display().to_string();
+    assert_eq!(host.text("read", &file).await, Ok("granted".into()));
+}
+
+/// P14: clocks and randomness are those of the run, and nothing else.
+#[tokio::test]
+async fn the_same_run_sees_the_same_chance() {
+    let host = Host::new(config(), Limits::default()).await;
+    let first = text_of(host.call_in("run-1", "chance", "").await).unwrap();
+    let again = text_of(host.call_in("run-1", "chance", "").await).unwrap();
+    let other = text_of(host.call_in("run-2", "chance", "").await).unwrap();
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+/// P01: a guest learns which call it serves.
+#[tokio::test]
+async fn a_guest_knows_its_call() {
+    let host = Host::new(config(), Limits::default()).await;
+    let about = host.call("context", "").await.unwrap().structured.unwrap();
+    assert_eq!(about["run"], "run");
+    assert_eq!(about["node"], "node");
+    assert_eq!(about["attempt"], 1);
+    let left = about["deadline"].as_u64().unwrap();
+    assert!(left <= 30_000 && left % 100 == 0, "{left}");
+}
+
+/// P07: a nested call is served with a single slot, and endless nesting ends.
+#[tokio::test]
+async fn nested_calls_need_no_slot_of_their_own() {
+    let one = SandboxConfig { slots: 1, ..config() };
+    let host = Host::new(one, Limits::default()).await;
+    let reply = host.call("nested", "echo").await.unwrap();
+    assert_eq!(reply.structured, Some(json!({"arg": "nested"})));
+    assert_eq!(reply.usage.nested_calls, 1);
+
+    let error = host.call("nested", "nested").await.unwrap_err();
+    assert_eq!(error.code, Code::ToolFailed);
+    let mut innermost = json!({"tool_code": error.tool_code, "details": error.details});
+    while innermost["details"].is_object() {
+        innermost = innermost["details"].take();
+    }
+    assert_eq!(innermost["tool_code"], Value::from("nested-too-deep"));
+    let error = host.call("nested", "no-such-tool").await.unwrap_err();
+    assert_eq!(error.tool_code.as_deref(), Some("tool-unknown"));
+    host.serves().await;
+}
+
+/// P02: a dropped call stops its guest and frees its slot at once.
+#[tokio::test]
+async fn dropping_a_call_stops_the_guest() {
+    let one = SandboxConfig { slots: 1, ..config() };
+    let endless = Limits {
+        fuel: u64::MAX >> 1,
+        ..Limits::default()
+    };
+    let host = Host::new(one, endless).await;
+    for tool in ["loop", "sleep"] {
+        let dropped = tokio::time::timeout(Duration::from_millis(100), host.call(tool, "")).await;
+        assert!(dropped.is_err(), "{tool}");
+        host.serves().await;
+    }
+}
+
+/// P02: when every slot is taken for too long, the caller is told to come back.
+#[tokio::test]
+async fn a_full_sandbox_is_busy() {
+    let one = SandboxConfig {
+        slots: 1,
+        wait: Duration::from_millis(50),
+        ..config()
+    };
+    let host = Host::new(one, Limits::default()).await;
+    let sleeper = host.clone();
+    let sleeper = tokio::spawn(async move { sleeper.call("sleep", "60000").await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(host.text("echo", "").await, Err(Code::SandboxBusy));
+    sleeper.abort();
+    let _ = sleeper.await;
+    host.serves().await;
+}
+
+/// P02: guests that run on every core leave the host responsive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn busy_guests_leave_room_for_others() {
+    let limits = Limits {
+        wall: Duration::from_secs(5),
+        fuel: u64::MAX >> 1,
+        ..Limits::default()
+    };
+    let host = Host::new(SandboxConfig { slots: 8, ..config() }, limits).await;
+    let guests: Vec<_> = (0..4)
+        .map(|_| {
+            let host = host.clone();
+            tokio::spawn(async move { host.call("loop", "").await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let start = Instant::now();
+    host.serves().await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    for guest in guests {
+        guest.abort();
+        assert!(guest.await.is_err());
+    }
+}
