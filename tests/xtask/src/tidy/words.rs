@@ -24,11 +24,8 @@ const SOURCES: [&str; 6] = [".rs", ".wit", ".toml", ".sh", ".yml", "ci/run"];
 /// Folders whose content belongs to one machine, and how many names below one make it a path of that machine.
 ///
 /// Homes of made-up people are not among them; the home and the folder of whoever runs this are.
-const MACHINE: &[(&str, usize)] = &[
-    (concat!("/ro", "ot"), 0),
-    (concat!("/tm", "p"), 0),
-    (concat!("/wo", "rk"), 2),
-];
+const MACHINE: &[(&str, usize)] =
+    &[(concat!("/ro", "ot"), 0), (concat!("/tm", "p"), 0), (concat!("/wo", "rk"), 2)];
 
 /// Data that was recorded elsewhere and is kept as it was. Our own recordings are not among it.
 const RECORDED: &str = "tests/data/";
@@ -36,11 +33,8 @@ const OURS: &str = "tests/data/recordings/";
 
 /// Checks every text file. `local` holds folders of the machine this runs on.
 pub(crate) fn check(tree: &Tree, local: &[String]) -> Vec<Fault> {
-    let folders: Vec<(&str, usize)> = MACHINE
-        .iter()
-        .copied()
-        .chain(local.iter().map(|folder| (folder.as_str(), 0)))
-        .collect();
+    let folders: Vec<(&str, usize)> =
+        MACHINE.iter().copied().chain(local.iter().map(|folder| (folder.as_str(), 0))).collect();
     let mut faults = Vec::new();
     for (path, text) in tree.iter() {
         let recorded = path.starts_with(RECORDED) && !path.starts_with(OURS);
@@ -49,10 +43,7 @@ pub(crate) fn check(tree: &Tree, local: &[String]) -> Vec<Fault> {
         }
         let source = SOURCES.iter().any(|end| path.ends_with(end));
         for (at, line) in text.lines().enumerate() {
-            for (word, advice) in REMINDERS
-                .iter()
-                .filter(|(word, _)| source && has_word(line, word))
-            {
+            for (word, advice) in REMINDERS.iter().filter(|(word, _)| source && has_word(line, word)) {
                 let message = format!("`{}` must not stay: {advice}", word.trim_end_matches('('));
                 faults.push(Fault::new(path, at + 1, "word", message));
             }
@@ -88,14 +79,10 @@ fn machine_path<'a>(line: &str, folders: &[(&'a str, usize)]) -> Option<&'a str>
             }
             let rest = line.get(at + folder.len()..)?;
             let part_of_name = |sign: char| sign.is_alphanumeric() || "_-.".contains(sign);
-            let end = rest
-                .find(|sign: char| !part_of_name(sign) && sign != '/')
-                .unwrap_or(rest.len());
+            let end = rest.find(|sign: char| !part_of_name(sign) && sign != '/').unwrap_or(rest.len());
             let mut names = rest.get(..end)?.split('/');
             // What follows at once belongs to the folder's own name.
-            let longer = names
-                .next()
-                .is_some_and(|name| !name.trim_end_matches('.').is_empty());
+            let longer = names.next().is_some_and(|name| !name.trim_end_matches('.').is_empty());
             let below = names.filter(|name| !name.is_empty()).count();
             (!longer && below >= *depth).then_some(*folder)
         })
@@ -111,11 +98,7 @@ mod tests {
     fn every_reminder_is_found_in_sources_and_not_in_prose() {
         for (word, _) in REMINDERS {
             let line = format!("x\n  {word}\n");
-            assert_eq!(
-                places(&check(&tree(&[("a.rs", &line)]), &[])),
-                ["a.rs:2 word"],
-                "{word}"
-            );
+            assert_eq!(places(&check(&tree(&[("a.rs", &line)]), &[])), ["a.rs:2 word"], "{word}");
             assert_eq!(check(&tree(&[("a.md", &line)]), &[]), [], "{word}");
         }
     }
@@ -131,32 +114,23 @@ mod tests {
         let local = ["/srv/ann/t2m".to_owned()];
         let folders = MACHINE.iter().map(|(folder, _)| *folder).chain(["/srv/ann/t2m"]);
         for folder in folders {
-            for text in [
-                format!("\"{folder}/x/y\""),
-                format!("see {folder}/x/y."),
-                format!("--dir={folder}/x/y"),
-            ] {
+            for text in
+                [format!("\"{folder}/x/y\""), format!("see {folder}/x/y."), format!("--dir={folder}/x/y")]
+            {
                 let found = check(&tree(&[("README.md", &text)]), &local);
                 assert_eq!(places(&found), ["README.md:1 machine-path"], "{text}");
             }
         }
         let bare = format!("see {}.", MACHINE[0].0);
-        assert_eq!(
-            places(&check(&tree(&[("a.rs", &bare)]), &[])),
-            ["a.rs:1 machine-path"]
-        );
+        assert_eq!(places(&check(&tree(&[("a.rs", &bare)]), &[])), ["a.rs:1 machine-path"]);
     }
 
     #[test]
     fn paths_that_only_look_like_one_are_left_alone() {
         let folders: Vec<&str> = MACHINE.iter().map(|(folder, _)| *folder).collect();
-        let relative = folders
-            .iter()
-            .map(|folder| format!("a{folder}/b/c {{dir}}{folder}/c/d"))
-            .collect::<Vec<_>>();
-        let longer = folders
-            .iter()
-            .map(|folder| format!("{folder}s/x/y {folder}-x/y/z {folder}.d/x/y"));
+        let relative =
+            folders.iter().map(|folder| format!("a{folder}/b/c {{dir}}{folder}/c/d")).collect::<Vec<_>>();
+        let longer = folders.iter().map(|folder| format!("{folder}s/x/y {folder}-x/y/z {folder}.d/x/y"));
         let made_up = format!("/home/ann/notes {}/a.txt", MACHINE[2].0);
         for text in [relative.join(" "), longer.collect::<Vec<_>>().join(" "), made_up] {
             assert_eq!(check(&tree(&[("a.rs", &text)]), &[]), [], "{text}");
