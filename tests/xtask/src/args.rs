@@ -67,16 +67,11 @@ fn parse_test(words: &[String]) -> Result<Command, String> {
                 only.push(Step::parse(name).ok_or_else(|| format!("unknown step `{name}`"))?);
             }
             other => {
-                return Err(format!(
-                    "unknown option `{other}`; arguments for nextest go after `--`"
-                ));
+                return Err(format!("unknown option `{other}`; arguments for nextest go after `--`"));
             }
         }
     }
-    Ok(Command::Test {
-        only,
-        nextest: Vec::new(),
-    })
+    Ok(Command::Test { only, nextest: Vec::new() })
 }
 
 fn parse_codegen(words: &[String]) -> Result<Command, String> {
@@ -107,33 +102,20 @@ mod tests {
             only: vec![Step::Nextest],
             nextest: vec!["-E".to_owned(), "package(t2m-core)".to_owned()],
         };
-        assert_eq!(
-            parse_line("test --only nextest -- -E package(t2m-core)"),
-            Ok(expected)
-        );
+        assert_eq!(parse_line("test --only nextest -- -E package(t2m-core)"), Ok(expected));
     }
 
     #[test]
     fn words_that_mean_nothing_are_errors() {
-        for line in [
-            "",
-            "tset",
-            "test --only lunch",
-            "test --only",
-            "test mcp",
-            "tidy now",
-            "codegen --chek",
-        ] {
+        for line in ["", "tset", "test --only lunch", "test --only", "test mcp", "tidy now", "codegen --chek"]
+        {
             assert!(parse_line(line).is_err(), "`{line}` was accepted");
         }
     }
 
     #[test]
     fn codegen_takes_a_built_binary() {
-        let expected = Command::Codegen {
-            check: true,
-            binary: Some(PathBuf::from("bin/t2m-host")),
-        };
+        let expected = Command::Codegen { check: true, binary: Some(PathBuf::from("bin/t2m-host")) };
         assert_eq!(parse_line("codegen --check --binary bin/t2m-host"), Ok(expected));
     }
 }

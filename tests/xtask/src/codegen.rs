@@ -31,11 +31,7 @@ pub(crate) fn run(repo: &Repo, check: bool, binary: Option<&Path>) -> Result<()>
         }
     };
     let wanted = generate(&repo.root, |args| {
-        read(
-            program(&binary.to_string_lossy())
-                .args(args)
-                .current_dir(&repo.root),
-        )
+        read(program(&binary.to_string_lossy()).args(args).current_dir(&repo.root))
     })?;
     let differing = compare(&repo.root, &wanted)?;
     if check {
@@ -65,10 +61,7 @@ fn generate(root: &Path, mut ask: impl FnMut(&[&str]) -> Result<String>) -> Resu
         let text = ask(&["config", "schema", "--kind", kind])?;
         serde_json::from_str::<serde_json::Value>(&text)
             .with_context(|| format!("`config schema --kind {kind}` didn't print JSON"))?;
-        wanted.insert(
-            format!("{SCHEMAS}/{kind}.schema.json"),
-            Some(format!("{}\n", text.trim_end())),
-        );
+        wanted.insert(format!("{SCHEMAS}/{kind}.schema.json"), Some(format!("{}\n", text.trim_end())));
     }
     let tables = ask(&["doctor", "--codes"])?;
     if tables.trim().is_empty() {
@@ -130,11 +123,7 @@ fn compare(root: &Path, wanted: &Wanted) -> Result<Vec<String>> {
 }
 
 fn first_difference(have: &str, want: &str) -> usize {
-    have.lines()
-        .zip(want.lines())
-        .take_while(|(have, want)| have == want)
-        .count()
-        + 1
+    have.lines().zip(want.lines()).take_while(|(have, want)| have == want).count() + 1
 }
 
 fn write(root: &Path, wanted: &Wanted) -> Result<()> {
@@ -166,11 +155,7 @@ mod tests {
 
     fn tree() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(
-            dir.path().join(README),
-            format!("# x\n\n{BEGIN}\nold\n{END}\n\nend\n"),
-        )
-        .unwrap();
+        fs::write(dir.path().join(README), format!("# x\n\n{BEGIN}\nold\n{END}\n\nend\n")).unwrap();
         dir
     }
 
@@ -185,10 +170,7 @@ mod tests {
         assert_eq!(compare(dir.path(), &again).unwrap(), Vec::<String>::new());
 
         let readme = fs::read_to_string(dir.path().join(README)).unwrap();
-        assert!(
-            readme.starts_with("# x\n") && readme.ends_with("\n\nend\n"),
-            "{readme}"
-        );
+        assert!(readme.starts_with("# x\n") && readme.ends_with("\n\nend\n"), "{readme}");
         fs::write(dir.path().join(README), readme.replace("meaning", "sense")).unwrap();
         let last = generate(dir.path(), fake).unwrap();
         assert_eq!(compare(dir.path(), &last).unwrap(), ["README.md:5: differs"]);
@@ -211,13 +193,7 @@ mod tests {
 
     #[test]
     fn a_readme_without_its_markers_is_refused() {
-        for readme in [
-            "",
-            BEGIN,
-            END,
-            &format!("{END}{BEGIN}"),
-            &format!("{BEGIN}{END}{BEGIN}{END}"),
-        ] {
+        for readme in ["", BEGIN, END, &format!("{END}{BEGIN}"), &format!("{BEGIN}{END}{BEGIN}{END}")] {
             assert!(splice(readme, "x").is_err(), "`{readme}` was accepted");
         }
     }
@@ -226,11 +202,7 @@ mod tests {
     fn a_binary_that_prints_no_tables_or_no_json_is_refused() {
         let dir = tree();
         let silent = |args: &[&str]| {
-            if args == ["doctor", "--codes"] {
-                Ok(String::new())
-            } else {
-                fake(args)
-            }
+            if args == ["doctor", "--codes"] { Ok(String::new()) } else { fake(args) }
         };
         assert!(generate(dir.path(), silent).is_err());
         assert!(generate(dir.path(), |_: &[&str]| Ok("not json".to_owned())).is_err());

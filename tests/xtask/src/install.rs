@@ -34,21 +34,16 @@ pub(crate) enum Need {
     Rustfmt,
     /// `cargo clippy`.
     Clippy,
-    /// `cargo nextest`.
-    Nextest,
     /// MCP servers from npm that the tests compare ours with.
     McpServers,
+    /// `cargo nextest`.
+    Nextest,
 }
 
 impl Need {
-    /// Every need.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::WasmTarget,
-        Self::Rustfmt,
-        Self::Clippy,
-        Self::Nextest,
-        Self::McpServers,
-    ];
+    /// Every need, quick ones first: a missing Node.js is reported before nextest is compiled.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::WasmTarget, Self::Rustfmt, Self::Clippy, Self::McpServers, Self::Nextest];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,35 +89,25 @@ fn component(repo: &Repo, component: &str, subcommand: &str) -> Result<()> {
 
 fn rustup(repo: &Repo, args: &[&str]) -> Result<()> {
     if probe("rustup", &["--version"], &repo.root).is_none() {
-        bail!(
-            "rustup is missing; install it, or provide what `rustup {}` would add",
-            args.join(" ")
-        );
+        bail!("rustup is missing; install it, or provide what `rustup {}` would add", args.join(" "));
     }
     run_program(program("rustup").args(args).current_dir(&repo.root))
 }
 
 /// `cargo nextest`, installed first if neither the machine nor the target folder has one that is new enough.
 pub(crate) fn nextest(repo: &Repo) -> Result<Command> {
-    let suits = |text: Option<String>| {
-        text.and_then(|text| find_version(&text))
-            .is_some_and(|v| v >= NEXTEST)
-    };
+    let suits =
+        |text: Option<String>| text.and_then(|text| find_version(&text)).is_some_and(|v| v >= NEXTEST);
     if suits(probe("cargo", &["nextest", "--version"], &repo.root)) {
         let mut command = repo.cargo();
         command.arg("nextest");
         return Ok(command);
     }
     let tools = repo.target.join("tools");
-    let binary = tools
-        .join("bin")
-        .join(format!("cargo-nextest{}", std::env::consts::EXE_SUFFIX));
+    let binary = tools.join("bin").join(format!("cargo-nextest{}", std::env::consts::EXE_SUFFIX));
     let name = binary.to_string_lossy().into_owned();
     if !suits(probe(&name, &["nextest", "--version"], &repo.root)) {
-        say(&format!(
-            "xtask: installing cargo-nextest {NEXTEST} into {}",
-            tools.display()
-        ));
+        say(&format!("xtask: installing cargo-nextest {NEXTEST} into {}", tools.display()));
         run_program(
             repo.cargo()
                 .args(["install", "cargo-nextest", "--locked", "--force"])
@@ -142,10 +127,7 @@ fn mcp_servers(repo: &Repo) -> Result<()> {
         format!("Node.js {NODE} or newer is needed to run the official MCP servers; {hint}")
     })?;
     if find_version(&node).is_none_or(|version| version < NODE) {
-        bail!(
-            "Node.js {NODE} or newer is needed to run the official MCP servers, this is {}",
-            node.trim()
-        );
+        bail!("Node.js {NODE} or newer is needed to run the official MCP servers, this is {}", node.trim());
     }
     let source = repo.root.join("tests/xtask/npm");
     let folder = repo.target.join("npm");
@@ -155,10 +137,7 @@ fn mcp_servers(repo: &Repo) -> Result<()> {
     if probe("npm", &["--version"], &repo.root).is_none() {
         bail!("npm is needed to install the official MCP servers; {hint}");
     }
-    say(&format!(
-        "xtask: installing MCP servers into {}",
-        folder.display()
-    ));
+    say(&format!("xtask: installing MCP servers into {}", folder.display()));
     fs::create_dir_all(&folder).with_context(|| format!("can't create `{}`", folder.display()))?;
     copy(&source.join("package.json"), &folder.join("package.json"))?;
     let lock = folder.join("package-lock.json");
@@ -192,16 +171,8 @@ fn copy(from: &Path, to: &PathBuf) -> Result<()> {
 /// The first `a.b.c` in what a program says about itself.
 fn find_version(text: &str) -> Option<Version> {
     text.split_whitespace().find_map(|word| {
-        let mut numbers = word
-            .trim_start_matches('v')
-            .split('.')
-            .map(|part| part.parse::<u64>().ok());
-        match (
-            numbers.next()??,
-            numbers.next()??,
-            numbers.next()??,
-            numbers.next(),
-        ) {
+        let mut numbers = word.trim_start_matches('v').split('.').map(|part| part.parse::<u64>().ok());
+        match (numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()) {
             (major, minor, patch, None) => Some(Version(major, minor, patch)),
             _ => None,
         }
@@ -229,24 +200,15 @@ mod tests {
         fs::create_dir_all(&source).unwrap();
         fs::create_dir_all(server.parent().unwrap()).unwrap();
         fs::write(source.join("package-lock.json"), "one").unwrap();
-        assert!(
-            !servers_are_current(&source, &folder).unwrap(),
-            "nothing is installed yet"
-        );
+        assert!(!servers_are_current(&source, &folder).unwrap(), "nothing is installed yet");
 
         fs::write(folder.join("package-lock.json"), "one").unwrap();
-        assert!(
-            !servers_are_current(&source, &folder).unwrap(),
-            "the server itself is missing"
-        );
+        assert!(!servers_are_current(&source, &folder).unwrap(), "the server itself is missing");
 
         fs::write(server, "").unwrap();
         assert!(servers_are_current(&source, &folder).unwrap());
 
         fs::write(source.join("package-lock.json"), "two").unwrap();
-        assert!(
-            !servers_are_current(&source, &folder).unwrap(),
-            "the lock has changed"
-        );
+        assert!(!servers_are_current(&source, &folder).unwrap(), "the lock has changed");
     }
 }

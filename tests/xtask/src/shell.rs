@@ -32,17 +32,12 @@ impl Repo {
                 .map(PathBuf::from)
                 .with_context(|| format!("cargo metadata has no `{key}`"))
         };
-        Ok(Self {
-            root: folder("workspace_root")?,
-            target: folder("target_directory")?,
-        })
+        Ok(Self { root: folder("workspace_root")?, target: folder("target_directory")? })
     }
 
     /// The binary of a dev build.
     pub(crate) fn binary(&self) -> PathBuf {
-        self.target
-            .join("debug")
-            .join(format!("t2m-host{}", std::env::consts::EXE_SUFFIX))
+        self.target.join("debug").join(format!("t2m-host{}", std::env::consts::EXE_SUFFIX))
     }
 
     /// Builds every binary and test with the one feature set that nextest uses as well.
@@ -80,9 +75,7 @@ pub(crate) fn program(name: &str) -> Command {
 /// Runs a program with our own streams and fails unless it succeeds.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = show(command);
-    let status = command
-        .status()
-        .with_context(|| format!("can't start `{line}`"))?;
+    let status = command.status().with_context(|| format!("can't start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` failed: {status}");
     }
@@ -105,17 +98,8 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 
 /// Standard output of a program that may be missing: `None` if it can't start or fails.
 pub(crate) fn probe(name: &str, args: &[&str], folder: &Path) -> Option<String> {
-    let output = program(name)
-        .args(args)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    if output.status.success() {
-        String::from_utf8(output.stdout).ok()
-    } else {
-        None
-    }
+    let output = program(name).args(args).current_dir(folder).stdin(Stdio::null()).output().ok()?;
+    if output.status.success() { String::from_utf8(output.stdout).ok() } else { None }
 }
 
 /// Says one line to the person who runs this.

@@ -28,15 +28,8 @@ pub(crate) enum Step {
 
 impl Step {
     /// Every step in the order they run.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Install,
-        Self::Fmt,
-        Self::Tidy,
-        Self::Codegen,
-        Self::Clippy,
-        Self::Nextest,
-        Self::Doc,
-    ];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Install, Self::Fmt, Self::Tidy, Self::Codegen, Self::Clippy, Self::Nextest, Self::Doc];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -74,10 +67,8 @@ impl Step {
 pub(crate) fn run(repo: &Repo, only: &[Step], nextest: &[String]) -> Result<()> {
     let chosen = |step: Step| only.is_empty() || only.contains(&step);
     let steps: Vec<Step> = Step::ALL.into_iter().filter(|step| chosen(*step)).collect();
-    let needs: Vec<Need> = Need::ALL
-        .into_iter()
-        .filter(|need| steps.iter().any(|step| step.needs().contains(need)))
-        .collect();
+    let needs: Vec<Need> =
+        Need::ALL.into_iter().filter(|need| steps.iter().any(|step| step.needs().contains(need))).collect();
 
     let mut times = Vec::new();
     timed(&mut times, Step::Install, || install::run(repo, &needs))?;
@@ -85,15 +76,9 @@ pub(crate) fn run(repo: &Repo, only: &[Step], nextest: &[String]) -> Result<()> 
         timed(&mut times, step, || run_step(repo, step, nextest))?;
     }
     let total: Duration = times.iter().map(|(_, time)| *time).sum();
-    let parts: Vec<String> = times
-        .iter()
-        .map(|(step, time)| format!("{} {}", step.name(), seconds(*time)))
-        .collect();
-    say(&format!(
-        "xtask: all passed in {} ({})",
-        seconds(total),
-        parts.join(", ")
-    ));
+    let parts: Vec<String> =
+        times.iter().map(|(step, time)| format!("{} {}", step.name(), seconds(*time))).collect();
+    say(&format!("xtask: all passed in {} ({})", seconds(total), parts.join(", ")));
     Ok(())
 }
 
@@ -104,10 +89,7 @@ fn run_step(repo: &Repo, step: Step, nextest: &[String]) -> Result<()> {
         Step::Tidy => tidy::run(repo),
         Step::Codegen => codegen::run(repo, true, None),
         Step::Clippy => {
-            run_program(
-                repo.cargo()
-                    .args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-            )
+            run_program(repo.cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
         }
         Step::Nextest => {
             // nextest builds test binaries only; the end-to-end tests drive the real program.

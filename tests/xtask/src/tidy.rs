@@ -31,8 +31,7 @@ impl Tree {
     /// Reads what git tracks, and what it would track if it were added.
     fn read(repo: &Repo) -> Result<Self> {
         let mut git = program("git");
-        git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(&repo.root);
+        git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(&repo.root);
         let listing = read(&mut git).context("tidy asks git which files belong to the repository")?;
         let mut files = BTreeMap::new();
         for name in listing.split('\0').filter(|name| !name.is_empty()) {
@@ -52,9 +51,7 @@ impl Tree {
 
     /// Every file, in the order of their paths.
     fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .map(|(path, text)| (path.as_str(), text.as_str()))
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// The files of one kind.
@@ -78,28 +75,19 @@ pub(crate) struct Fault {
 
 impl Fault {
     fn new(path: &str, line: usize, rule: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            rule,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, rule, message: message.into() }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "{}:{}: {} [{}]",
-            self.path, self.line, self.message, self.rule
-        )
+        write!(out, "{}:{}: {} [{}]", self.path, self.line, self.message, self.rule)
     }
 }
 
 /// Checks the repository and fails if any rule is broken.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
-    let faults = check(&Tree::read(repo)?);
+    let faults = check(&Tree::read(repo)?, &local_folders(repo));
     for fault in &faults {
         say(&fault.to_string());
     }
@@ -110,15 +98,22 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     }
 }
 
+/// Folders of this machine that must not be named in the tree: where the repository is, and the home.
+fn local_folders(repo: &Repo) -> Vec<String> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let folders = [repo.root.to_string_lossy().into_owned(), home.trim_end_matches('/').to_owned()];
+    folders.into_iter().filter(|folder| folder.len() > 1).collect()
+}
+
 /// Every fault of the tree, sorted by place.
-fn check(tree: &Tree) -> Vec<Fault> {
+fn check(tree: &Tree, local: &[String]) -> Vec<Fault> {
     let (manifests, mut faults) = manifest::parse_all(tree);
     faults.extend(edges::check(tree, &manifests));
     faults.extend(deps::check(tree, &manifests));
     faults.extend(purity::check(tree));
     faults.extend(rust::check(tree));
     faults.extend(wit::check(tree));
-    faults.extend(words::check(tree));
+    faults.extend(words::check(tree, local));
     faults.sort();
     faults.dedup();
     faults
@@ -132,20 +127,12 @@ mod testing {
 
     /// A tree of the files given.
     pub(super) fn tree(files: &[(&str, &str)]) -> Tree {
-        Tree {
-            files: files
-                .iter()
-                .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
-                .collect(),
-        }
+        Tree { files: files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect() }
     }
 
     /// Places and rules, such as `a.rs:3 size`.
     pub(super) fn places(faults: &[Fault]) -> Vec<String> {
-        faults
-            .iter()
-            .map(|fault| format!("{}:{} {}", fault.path, fault.line, fault.rule))
-            .collect()
+        faults.iter().map(|fault| format!("{}:{} {}", fault.path, fault.line, fault.rule)).collect()
     }
 }
 
@@ -158,23 +145,12 @@ mod tests {
     fn faults_of_every_rule_are_reported_at_once_in_order() {
         let tree = tree(&[
             ("Cargo.toml", "[workspace]\nmembers = [\"a\"]\n"),
-            (
-                "a/Cargo.toml",
-                "[package]\nname = \"a\"\n[dependencies]\nlog = \"1\"\n",
-            ),
+            ("a/Cargo.toml", "[package]\nname = \"a\"\n[dependencies]\nlog = \"1\"\n"),
             ("a/src/lib.rs", "fn f() {}\n"),
             ("wit/a.wit", "interface a {\n}\n"),
         ]);
-        let rules: Vec<&str> = check(&tree).iter().map(|fault| fault.rule).collect();
-        for rule in [
-            "edge",
-            "version",
-            "lints",
-            "unused",
-            "lock",
-            "module-doc",
-            "wit-doc",
-        ] {
+        let rules: Vec<&str> = check(&tree, &[]).iter().map(|fault| fault.rule).collect();
+        for rule in ["edge", "version", "lints", "unused", "lock", "module-doc", "wit-doc"] {
             assert!(rules.contains(&rule), "`{rule}` is missing from {rules:?}");
         }
     }
@@ -189,30 +165,20 @@ mod tests {
     fn only_files_that_git_knows_or_would_add_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let git = |args: &[&str]| {
-            let status = program("git")
-                .args(args)
-                .current_dir(dir.path())
-                .status()
-                .unwrap();
+            let status = program("git").args(args).current_dir(dir.path()).status().unwrap();
             assert!(status.success());
         };
         git(&["init", "--quiet"]);
-        for (name, text) in [
-            (".gitignore", "/target\n"),
-            ("new.rs", "//! x"),
-            ("gone.rs", ""),
-            ("target", "fn f() {}"),
-        ] {
+        for (name, text) in
+            [(".gitignore", "/target\n"), ("new.rs", "//! x"), ("gone.rs", ""), ("target", "fn f() {}")]
+        {
             fs::write(dir.path().join(name), text).unwrap();
         }
         fs::write(dir.path().join("picture"), [0xff, 0xfe]).unwrap();
         git(&["add", "gone.rs"]);
         fs::remove_file(dir.path().join("gone.rs")).unwrap();
 
-        let repo = Repo {
-            root: dir.path().to_owned(),
-            target: dir.path().join("target"),
-        };
+        let repo = Repo { root: dir.path().to_owned(), target: dir.path().join("target") };
         let names: Vec<String> = Tree::read(&repo).unwrap().files.into_keys().collect();
         assert_eq!(names, [".gitignore", "new.rs"]);
     }

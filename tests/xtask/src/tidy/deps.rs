@@ -2,7 +2,7 @@
 //!
 //! It owns the form of manifests and lock files. It refuses to judge licences; that is deny.toml.
 //!
-//! **Invariant:** an exception names the crate, the dependency and the reason.
+//! **Invariant:** an exception names the folder, the dependency and the reason.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,11 @@ const REGISTRY: &str = "source = \"registry+https://github.com/rust-lang/crates.
 const NPM: &str = "tests/xtask/npm/package.json";
 const NPM_LOCK: &str = "tests/xtask/npm/package-lock.json";
 
-/// Dependencies that no line of code names: crate, dependency, reason.
-const UNNAMED: &[(&str, &str, &str)] = &[];
+/// Dependencies that no line of code names: folder, dependency, reason.
+const UNNAMED: &[(&str, &str, &str)] = &[
+    ("plugins/", "schemars", "what `#[derive(JsonSchema)]` writes names it; the SDK re-exports the macro"),
+    ("plugins/", "serde", "what `#[derive(Deserialize)]` writes names it; the SDK re-exports the macro"),
+];
 
 /// Checks every manifest and lock file.
 pub(crate) fn check(tree: &Tree, manifests: &[Manifest]) -> Vec<Fault> {
@@ -65,9 +68,7 @@ fn unused(tree: &Tree, manifests: &[Manifest], manifest: &Manifest) -> Vec<Fault
     let build_script = format!("{}build.rs", manifest.folder);
     let mut faults = Vec::new();
     for dep in &manifest.deps {
-        if UNNAMED
-            .iter()
-            .any(|(who, what, _)| *who == manifest.name && *what == dep.package)
+        if UNNAMED.iter().any(|(folder, name, _)| manifest.folder.starts_with(folder) && *name == dep.package)
         {
             continue;
         }
@@ -78,10 +79,7 @@ fn unused(tree: &Tree, manifests: &[Manifest], manifest: &Manifest) -> Vec<Fault
             .flat_map(|(_, text)| text.lines())
             .any(|line| !line.trim_start().starts_with("//") && has_word(line, &ident));
         if !named {
-            let message = format!(
-                "no code of `{}` names `{ident}`; remove the dependency",
-                manifest.name
-            );
+            let message = format!("no code of `{}` names `{ident}`; remove the dependency", manifest.name);
             faults.push(Fault::new(&manifest.path, dep.line, "unused", message));
         }
     }
@@ -98,11 +96,7 @@ fn unused_shared(manifests: &[Manifest]) -> Vec<Fault> {
         .collect();
     let mut faults = Vec::new();
     for manifest in manifests {
-        for dep in manifest
-            .shared
-            .iter()
-            .filter(|dep| !taken.contains(dep.key.as_str()))
-        {
+        for dep in manifest.shared.iter().filter(|dep| !taken.contains(dep.key.as_str())) {
             let message = format!("no crate uses `{}`; remove the line", dep.key);
             faults.push(Fault::new(&manifest.path, dep.line, "unused", message));
         }
@@ -114,10 +108,7 @@ fn lock(tree: &Tree) -> Vec<Fault> {
     let Some(text) = tree.get(LOCK) else {
         return vec![Fault::new(LOCK, 1, "lock", "the lock file is not committed")];
     };
-    let sources = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| line.starts_with("source = "));
+    let sources = text.lines().enumerate().filter(|(_, line)| line.starts_with("source = "));
     sources
         .filter(|(_, line)| *line != REGISTRY)
         .map(|(at, line)| Fault::new(LOCK, at + 1, "lock", format!("not from crates.io: {line}")))
@@ -167,19 +158,13 @@ mod tests {
         let text = format!(
             "{LINTS}[package]\nname = \"a\"\n[dependencies]\nlog = \"1\"\nown = {{ path = \"../own\" }}\n"
         );
-        let found = faults(&[
-            ("a/Cargo.toml", &text),
-            ("a/src/lib.rs", "use log::x; use own::y;"),
-        ]);
+        let found = faults(&[("a/Cargo.toml", &text), ("a/src/lib.rs", "use log::x; use own::y;")]);
         assert_eq!(found, ["a/Cargo.toml:6 version", "a/Cargo.toml:7 version"]);
     }
 
     #[test]
     fn a_crate_without_the_workspace_lints_is_refused() {
-        assert_eq!(
-            faults(&[("a/Cargo.toml", "[package]\nname = \"a\"\n")]),
-            ["a/Cargo.toml:1 lints"]
-        );
+        assert_eq!(faults(&[("a/Cargo.toml", "[package]\nname = \"a\"\n")]), ["a/Cargo.toml:1 lints"]);
     }
 
     #[test]
@@ -196,31 +181,18 @@ mod tests {
 
         let not_here = [
             ("a/Cargo.toml", text.as_str()),
-            (
-                "a/src/lib.rs",
-                "// wit_x is great\nuse wit_xylophone; cc::build()",
-            ),
-            (
-                "a/inner/Cargo.toml",
-                &format!("{LINTS}[package]\nname = \"inner\"\n"),
-            ),
+            ("a/src/lib.rs", "// wit_x is great\nuse wit_xylophone; cc::build()"),
+            ("a/inner/Cargo.toml", &format!("{LINTS}[package]\nname = \"inner\"\n")),
             ("a/inner/src/lib.rs", "use wit_x::y;"),
         ];
-        assert_eq!(
-            faults(&not_here),
-            ["a/Cargo.toml:6 unused", "a/Cargo.toml:8 unused"]
-        );
+        assert_eq!(faults(&not_here), ["a/Cargo.toml:6 unused", "a/Cargo.toml:8 unused"]);
     }
 
     #[test]
     fn a_workspace_entry_that_no_crate_takes_is_refused() {
         let root = "[workspace.dependencies]\nlog = \"1\"\nold = \"1\"\n";
         let text = format!("{LINTS}[package]\nname = \"a\"\n[dependencies]\nlog.workspace = true\n");
-        let files = [
-            ("Cargo.toml", root),
-            ("a/Cargo.toml", &text),
-            ("a/src/lib.rs", "use log::x;"),
-        ];
+        let files = [("Cargo.toml", root), ("a/Cargo.toml", &text), ("a/src/lib.rs", "use log::x;")];
         assert_eq!(faults(&files), ["Cargo.toml:3 unused"]);
     }
 

@@ -38,89 +38,33 @@ const TABLE: &[Row] = &[
         build: &[],
         never: &["tokio", "wasmtime", "wasmtime-wasi", "rmcp", "cap-std"],
     },
-    Row {
-        who: "t2m-sandbox",
-        may: &["t2m-core"],
-        build: &[],
-        never: &["rmcp"],
-    },
-    Row {
-        who: "t2m-runtime",
-        may: &["t2m-core"],
-        build: &[],
-        never: &["wasmtime", "wasmtime-wasi", "rmcp"],
-    },
-    Row {
-        who: "t2m-mcp",
-        may: &["t2m-core"],
-        build: &[],
-        never: &["wasmtime", "wasmtime-wasi"],
-    },
+    Row { who: "t2m-sandbox", may: &["t2m-core"], build: &[], never: &["rmcp"] },
+    Row { who: "t2m-runtime", may: &["t2m-core"], build: &[], never: &["wasmtime", "wasmtime-wasi", "rmcp"] },
+    Row { who: "t2m-mcp", may: &["t2m-core"], build: &[], never: &["wasmtime", "wasmtime-wasi"] },
     Row {
         who: "t2m-host",
         may: &["t2m-core", "t2m-sandbox", "t2m-runtime", "t2m-mcp"],
         build: &[BUILD],
         never: &[],
     },
-    Row {
-        who: SDK,
-        may: &[],
-        build: &[],
-        never: &["tokio", "wasmtime", "rmcp"],
-    },
-    Row {
-        who: BUILD,
-        may: &[],
-        build: &[],
-        never: &["tokio", "wasmtime", "rmcp"],
-    },
-    Row {
-        who: "plugins/",
-        may: &[SDK],
-        build: &[],
-        never: &["tokio", "wasmtime", "rmcp"],
-    },
-    Row {
-        who: "plugin-sdk/examples/",
-        may: &[SDK],
-        build: &[],
-        never: &["tokio", "wasmtime", "rmcp"],
-    },
-    Row {
-        who: "tests/guests/",
-        may: &[SDK],
-        build: &[],
-        never: &["tokio", "wasmtime", "rmcp"],
-    },
+    Row { who: SDK, may: &[], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
+    Row { who: BUILD, may: &[], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
+    Row { who: "plugins/", may: &[SDK], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
+    Row { who: "plugin-sdk/examples/", may: &[SDK], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
+    Row { who: "tests/guests/", may: &[SDK], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
     Row {
         who: "t2m-tests",
-        may: &[
-            "t2m-core",
-            "t2m-sandbox",
-            "t2m-runtime",
-            "t2m-mcp",
-            "t2m-host",
-            SDK,
-            BUILD,
-        ],
+        may: &["t2m-core", "t2m-sandbox", "t2m-runtime", "t2m-mcp", "t2m-host", SDK, BUILD],
         build: &[BUILD],
         never: &[],
     },
-    Row {
-        who: "xtask",
-        may: &[],
-        build: &[],
-        never: &["tokio", "wasmtime", "rmcp"],
-    },
+    Row { who: "xtask", may: &[], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
 ];
 
 /// Compares manifests and lock file with the table.
 pub(crate) fn check(tree: &Tree, manifests: &[Manifest]) -> Vec<Fault> {
-    let ours: BTreeSet<&str> = manifests
-        .iter()
-        .map(|manifest| manifest.name.as_str())
-        .filter(|name| !name.is_empty())
-        .collect();
+    let ours: BTreeSet<&str> =
+        manifests.iter().map(|manifest| manifest.name.as_str()).filter(|name| !name.is_empty()).collect();
     let lock = tree.get("Cargo.lock").map(Lock::parse).unwrap_or_default();
     let mut faults = Vec::new();
     for manifest in manifests.iter().filter(|manifest| !manifest.name.is_empty()) {
@@ -133,11 +77,7 @@ pub(crate) fn check(tree: &Tree, manifests: &[Manifest]) -> Vec<Fault> {
             faults.push(Fault::new(&manifest.path, 1, RULE, message));
             continue;
         };
-        for dep in manifest
-            .deps
-            .iter()
-            .filter(|dep| ours.contains(dep.package.as_str()))
-        {
+        for dep in manifest.deps.iter().filter(|dep| ours.contains(dep.package.as_str())) {
             faults.extend(check_edge(manifest, row, dep));
         }
         faults.extend(check_bans(manifest, row, &lock));
@@ -147,36 +87,18 @@ pub(crate) fn check(tree: &Tree, manifests: &[Manifest]) -> Vec<Fault> {
 
 fn row_of(manifest: &Manifest) -> Option<&'static Row> {
     let by_name = TABLE.iter().find(|row| row.who == manifest.name);
-    by_name.or_else(|| {
-        TABLE
-            .iter()
-            .find(|row| row.who.ends_with('/') && manifest.folder.starts_with(row.who))
-    })
+    by_name
+        .or_else(|| TABLE.iter().find(|row| row.who.ends_with('/') && manifest.folder.starts_with(row.who)))
 }
 
 fn check_edge(manifest: &Manifest, row: &Row, dep: &Dep) -> Option<Fault> {
-    let allowed = if dep.kind == Kind::Build {
-        row.build
-    } else {
-        row.may
-    };
+    let allowed = if dep.kind == Kind::Build { row.build } else { row.may };
     if allowed.contains(&dep.package.as_str()) {
         return None;
     }
-    let how = if dep.kind == Kind::Build {
-        "use in its build script"
-    } else {
-        "depend on"
-    };
-    let list = if allowed.is_empty() {
-        "none of our crates".to_owned()
-    } else {
-        allowed.join(", ")
-    };
-    let message = format!(
-        "`{}` must not {how} `{}`; allowed: {list}",
-        manifest.name, dep.package
-    );
+    let how = if dep.kind == Kind::Build { "use in its build script" } else { "depend on" };
+    let list = if allowed.is_empty() { "none of our crates".to_owned() } else { allowed.join(", ") };
+    let message = format!("`{}` must not {how} `{}`; allowed: {list}", manifest.name, dep.package);
     Some(Fault::new(&manifest.path, dep.line, RULE, message))
 }
 
@@ -188,16 +110,8 @@ fn check_bans(manifest: &Manifest, row: &Row, lock: &Lock) -> Vec<Fault> {
             faults.push(Fault::new(&manifest.path, dep.line, BAN, message));
         } else if let Some(chain) = lock.path(&manifest.name, banned) {
             let first = chain.get(1).map(String::as_str).unwrap_or_default();
-            let line = manifest
-                .deps
-                .iter()
-                .find(|dep| dep.package == first)
-                .map_or(1, |dep| dep.line);
-            let message = format!(
-                "`{}` must not reach `{banned}`: {}",
-                manifest.name,
-                chain.join(" -> ")
-            );
+            let line = manifest.deps.iter().find(|dep| dep.package == first).map_or(1, |dep| dep.line);
+            let message = format!("`{}` must not reach `{banned}`: {}", manifest.name, chain.join(" -> "));
             faults.push(Fault::new(&manifest.path, line, BAN, message));
         }
     }
@@ -229,14 +143,8 @@ impl Lock {
                 continue;
             };
             let id = format!("{name} {version}");
-            let deps = field("dependencies")
-                .and_then(DeValue::as_array)
-                .into_iter()
-                .flatten();
-            let deps = deps
-                .filter_map(|dep| dep.get_ref().as_str())
-                .map(str::to_owned)
-                .collect();
+            let deps = field("dependencies").and_then(DeValue::as_array).into_iter().flatten();
+            let deps = deps.filter_map(|dep| dep.get_ref().as_str()).map(str::to_owned).collect();
             lock.by_name.entry(name.to_owned()).or_default().push(id.clone());
             lock.deps.insert(id, deps);
         }
@@ -254,13 +162,7 @@ impl Lock {
                 if name_of(last) == to {
                     return Some(chain.iter().map(|id| name_of(id).to_owned()).collect());
                 }
-                for next in self
-                    .deps
-                    .get(last)
-                    .into_iter()
-                    .flatten()
-                    .flat_map(|dep| self.ids(dep))
-                {
+                for next in self.deps.get(last).into_iter().flatten().flat_map(|dep| self.ids(dep)) {
                     if seen.insert(next.clone()) {
                         let mut chain = chain.clone();
                         chain.push(next.clone());
@@ -275,11 +177,7 @@ impl Lock {
 
     /// The packages that an entry such as `name` or `name version` can mean.
     fn ids(&self, entry: &str) -> &[String] {
-        let ids = self
-            .by_name
-            .get(name_of(entry))
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let ids = self.by_name.get(name_of(entry)).map(Vec::as_slice).unwrap_or_default();
         match ids.iter().position(|id| id == entry) {
             Some(at) => ids.get(at..=at).unwrap_or_default(),
             None => ids,
@@ -313,27 +211,17 @@ mod tests {
         assert_eq!(faults(&ok), []);
 
         let sandbox = "[package]\nname = \"t2m-sandbox\"\n[dev-dependencies]\nt2m-runtime.workspace = true\n";
-        let bad = [
-            CORE,
-            ("host/runtime/Cargo.toml", runtime),
-            ("host/sandbox/Cargo.toml", sandbox),
-        ];
+        let bad = [CORE, ("host/runtime/Cargo.toml", runtime), ("host/sandbox/Cargo.toml", sandbox)];
         assert_eq!(places(&faults(&bad)), ["host/sandbox/Cargo.toml:4 edge"]);
     }
 
     #[test]
     fn a_build_dependency_is_another_permission() {
-        let build = (
-            "plugin-sdk/build-support/Cargo.toml",
-            "[package]\nname = \"t2m-plugin-build\"\n",
-        );
+        let build = ("plugin-sdk/build-support/Cargo.toml", "[package]\nname = \"t2m-plugin-build\"\n");
         let cli = |table: &str| {
             format!("[package]\nname = \"t2m-host\"\n[{table}]\nt2m-plugin-build.workspace = true\n")
         };
-        assert_eq!(
-            faults(&[build, ("host/cli/Cargo.toml", &cli("build-dependencies"))]),
-            []
-        );
+        assert_eq!(faults(&[build, ("host/cli/Cargo.toml", &cli("build-dependencies"))]), []);
         let bad = faults(&[build, ("host/cli/Cargo.toml", &cli("dependencies"))]);
         assert_eq!(places(&bad), ["host/cli/Cargo.toml:4 edge"]);
     }
@@ -355,10 +243,7 @@ mod tests {
     #[test]
     fn a_heavy_dependency_is_refused_directly_and_through_others() {
         let direct = "[package]\nname = \"t2m-core\"\n[dependencies]\ntokio.workspace = true\n";
-        assert_eq!(
-            places(&faults(&[("host/core/Cargo.toml", direct)])),
-            ["host/core/Cargo.toml:4 banned"]
-        );
+        assert_eq!(places(&faults(&[("host/core/Cargo.toml", direct)])), ["host/core/Cargo.toml:4 banned"]);
 
         let through = "[package]\nname = \"t2m-core\"\n[dependencies]\nhttp.workspace = true\n";
         let lock = "\
@@ -383,10 +268,6 @@ version = \"1.0.0\"
 ";
         let found = faults(&[("host/core/Cargo.toml", through), ("Cargo.lock", lock)]);
         assert_eq!(places(&found), ["host/core/Cargo.toml:4 banned"]);
-        assert!(
-            found[0].message.ends_with("t2m-core -> http -> tokio"),
-            "{}",
-            found[0].message
-        );
+        assert!(found[0].message.ends_with("t2m-core -> http -> tokio"), "{}", found[0].message);
     }
 }

@@ -52,19 +52,13 @@ pub(crate) enum Kind {
     Build,
 }
 
-const KINDS: [(&str, Kind); 3] = [
-    ("dependencies", Kind::Normal),
-    ("dev-dependencies", Kind::Dev),
-    ("build-dependencies", Kind::Build),
-];
+const KINDS: [(&str, Kind); 3] =
+    [("dependencies", Kind::Normal), ("dev-dependencies", Kind::Dev), ("build-dependencies", Kind::Build)];
 
 /// Every manifest of the tree, and those that can't be read as faults.
 pub(crate) fn parse_all(tree: &Tree) -> (Vec<Manifest>, Vec<Fault>) {
     let (mut manifests, mut faults) = (Vec::new(), Vec::new());
-    for (path, text) in tree
-        .ending("Cargo.toml")
-        .filter(|(path, _)| !path.starts_with(TEMPLATES))
-    {
+    for (path, text) in tree.ending("Cargo.toml").filter(|(path, _)| !path.starts_with(TEMPLATES)) {
         match DeTable::parse(text) {
             Ok(table) => manifests.push(parse(path, text, table.get_ref())),
             Err(fault) => {
@@ -111,10 +105,7 @@ fn deps(text: &str, found: &DeTable<'_>, kind: Kind) -> Vec<Dep> {
         let option = |name: &str| options.and_then(|options| get(options, name));
         let key_text: &str = key.get_ref();
         Dep {
-            package: option("package")
-                .and_then(DeValue::as_str)
-                .unwrap_or(key_text)
-                .to_owned(),
+            package: option("package").and_then(DeValue::as_str).unwrap_or(key_text).to_owned(),
             key: key_text.to_owned(),
             line: line_of(text, key.span().start),
             kind,
@@ -162,11 +153,8 @@ workspace = true
         let manifest = &manifests[0];
         assert!(manifest.lints);
         assert_eq!((manifest.name.as_str(), manifest.folder.as_str()), ("a", "x/"));
-        let mut found: Vec<_> = manifest
-            .deps
-            .iter()
-            .map(|d| (d.line, d.package.as_str(), d.kind, d.inherited))
-            .collect();
+        let mut found: Vec<_> =
+            manifest.deps.iter().map(|d| (d.line, d.package.as_str(), d.kind, d.inherited)).collect();
         found.sort_by_key(|dep| dep.0);
         assert_eq!(
             found,

@@ -25,10 +25,7 @@ const WORLD: &[(&str, &str)] = &[
 pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.ending(".rs").filter(|(path, _)| path.starts_with(FOLDER)) {
-        let code = text
-            .lines()
-            .enumerate()
-            .take_while(|(_, line)| line.trim() != "#[cfg(test)]");
+        let code = text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]");
         for (at, line) in code.filter(|(_, line)| !line.trim_start().starts_with("//")) {
             for (name, reason) in WORLD.iter().filter(|(name, _)| has_word(line, name)) {
                 let message = format!("the core must not use `{name}`: {reason}");
@@ -47,13 +44,7 @@ mod tests {
     #[test]
     fn the_core_names_no_file_clock_or_process_outside_its_tests() {
         let text = "//! std::fs is not ours\nuse std::fs::File;\nlet now = Instant::now();\nInstantly;\n#[cfg(test)]\nmod tests { use std::fs; }\n";
-        let found = check(&tree(&[
-            ("host/core/src/a.rs", text),
-            ("host/cli/src/a.rs", text),
-        ]));
-        assert_eq!(
-            places(&found),
-            ["host/core/src/a.rs:2 purity", "host/core/src/a.rs:3 purity"]
-        );
+        let found = check(&tree(&[("host/core/src/a.rs", text), ("host/cli/src/a.rs", text)]));
+        assert_eq!(places(&found), ["host/core/src/a.rs:2 purity", "host/core/src/a.rs:3 purity"]);
     }
 }

@@ -21,11 +21,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Fault> {
             let message = format!("{lines} lines, at most {MAX_LINES}; split it by idea");
             faults.push(Fault::new(path, MAX_LINES + 1, "size", message));
         }
-        if !text
-            .lines()
-            .find(|line| !line.trim().is_empty())
-            .is_some_and(|line| line.starts_with("//!"))
-        {
+        if !text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| line.starts_with("//!")) {
             let message = "must start with `//!`: what it owns, what it refuses, its invariant";
             faults.push(Fault::new(path, 1, "module-doc", message));
         }
@@ -49,17 +45,8 @@ mod tests {
     #[test]
     fn a_module_says_what_it_is_before_anything_else() {
         assert_eq!(check(&tree(&[("a.rs", "\n//! Says it.\nfn f() {}\n")])), []);
-        for text in [
-            "",
-            "fn f() {}\n",
-            "/// Not a module doc.\nfn f() {}\n",
-            "use x;\n//! Late.\n",
-        ] {
-            assert_eq!(
-                places(&check(&tree(&[("a.rs", text)]))),
-                ["a.rs:1 module-doc"],
-                "`{text}`"
-            );
+        for text in ["", "fn f() {}\n", "/// Not a module doc.\nfn f() {}\n", "use x;\n//! Late.\n"] {
+            assert_eq!(places(&check(&tree(&[("a.rs", text)]))), ["a.rs:1 module-doc"], "`{text}`");
         }
     }
 }

@@ -9,16 +9,7 @@
 use super::{Fault, Tree};
 
 /// Words that begin an item with a name of its own.
-const ITEMS: [&str; 8] = [
-    "interface",
-    "world",
-    "record",
-    "variant",
-    "enum",
-    "flags",
-    "resource",
-    "type",
-];
+const ITEMS: [&str; 8] = ["interface", "world", "record", "variant", "enum", "flags", "resource", "type"];
 
 /// Words that begin a statement without one.
 const PLAIN: [&str; 5] = ["package", "use", "import", "export", "include"];
@@ -92,9 +83,7 @@ fn item_name(code: &str) -> &str {
 }
 
 fn first_word(code: &str) -> &str {
-    code.split(|sign: char| !(sign.is_alphanumeric() || sign == '-' || sign == '%'))
-        .next()
-        .unwrap_or(code)
+    code.split(|sign: char| !(sign.is_alphanumeric() || sign == '-' || sign == '%')).next().unwrap_or(code)
 }
 
 #[cfg(test)]
@@ -144,19 +133,12 @@ world w {
     #[test]
     fn every_kind_of_item_without_a_doc_is_named() {
         // Taking away any one doc line must be noticed, except the one of the package.
-        let docs: Vec<usize> = GOOD
-            .lines()
-            .enumerate()
-            .filter(|(_, l)| l.trim().starts_with("///"))
-            .map(|(at, _)| at)
-            .collect();
+        let docs: Vec<usize> =
+            GOOD.lines().enumerate().filter(|(_, l)| l.trim().starts_with("///")).map(|(at, _)| at).collect();
         assert_eq!(docs.len(), 8);
         for at in docs.into_iter().skip(1) {
-            let text: Vec<&str> = GOOD
-                .lines()
-                .enumerate()
-                .map(|(n, l)| if n == at { "" } else { l })
-                .collect();
+            let text: Vec<&str> =
+                GOOD.lines().enumerate().map(|(n, l)| if n == at { "" } else { l }).collect();
             let found = check(&tree(&[("a.wit", &text.join("\n"))]));
             assert_eq!(found.len(), 1, "line {}: {found:?}", at + 1);
         }
@@ -183,10 +165,7 @@ world w {
 }
 ";
         let found = check(&tree(&[("a.wit", text)]));
-        assert_eq!(
-            places(&found),
-            ["a.wit:5 wit-doc", "a.wit:9 wit-doc", "a.wit:15 wit-doc"]
-        );
+        assert_eq!(places(&found), ["a.wit:5 wit-doc", "a.wit:9 wit-doc", "a.wit:15 wit-doc"]);
         assert_eq!(found[0].message, "`two` has no `///` before it");
     }
 }
