@@ -33,6 +33,16 @@ fn a_recording_becomes_a_workflow_that_runs() -> Outcome<()> {
     Ok(())
 }
 
+/// The README's first command, with the binary that is there.
+#[test]
+fn the_example_of_the_readme_runs() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let example = data_dir("../../plugins/math/examples/hypotenuse.json");
+    let out = HostCli::new(&env)?.arg("run").arg(example).args(["--input", "first=5", "--input", "second=12"]).output()?;
+    assert_eq!(out.success()?.json()?, json!({"result": 13}));
+    Ok(())
+}
+
 /// T13, W184: what is written can be read by its owner alone.
 #[test]
 fn written_files_are_private() -> Outcome<()> {
@@ -70,7 +80,7 @@ fn failures_have_their_codes_and_statuses() -> Outcome<()> {
     altered["nodes"][0]["effect"] = json!("read");
     env.write("altered.json", altered.to_string())?;
     env.write("broken.json", "{\"format\": ")?;
-    env.write("words.json", "not a recording")?;
+    env.write("words.json", "{\"neither\": \"trace nor log\"}")?;
     env.write("empty.json", "{\"inputs\": {}, \"events\": []}")?;
     env.write("plugin.wasm", "no component")?;
     env.write("t2m-deny.toml", "[policy.effects]\npure = \"deny\"\n")?;
