@@ -63,6 +63,14 @@ struct Bucket {
     last: u32,
 }
 
+impl Place<'_> {
+    /// Whether it is the one number that a call returned. Such a call computes: that it returns what it or
+    /// another one was given is chance, no echo.
+    pub(super) fn is_whole_number(&self) -> bool {
+        self.depth == 0 && self.source != INPUTS && self.value.is_number()
+    }
+}
+
 /// Key names as words, each split once.
 #[derive(Default)]
 pub(super) struct Names<'t> {

@@ -363,8 +363,8 @@ impl<'t> State<'t, '_> {
                     return score(&self.index, id, &wanted, &[], false);
                 }
                 let declared = frame.declared.contains(&place.source);
-                if place.echo || given <= place.source || (!declared && self.ends_after(place.source, start))
-                {
+                let known_before = (place.echo || given <= place.source) && !place.is_whole_number();
+                if known_before || (!declared && self.ends_after(place.source, start)) {
                     return None;
                 }
                 let tool = self.tools.get(place.source as usize).copied().unwrap_or(INPUTS);

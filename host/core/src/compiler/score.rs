@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::index::{INPUTS, Index, Place, same};
+use super::index::{Index, Place, same};
 use super::names::{STRONG, likeness};
 use crate::workflow::Convert;
 
@@ -45,7 +45,7 @@ fn number_weight(size: f64, is_float: bool) -> Weight {
     }
     // A program that writes `3.0` computed it; `3` may be a page number.
     if is_float {
-        return if size <= 1.0 { Weight::Weak } else { Weight::Strong };
+        return if size == 0.0 { Weight::Weak } else { Weight::Strong };
     }
     if size <= SMALL || is_round(size) {
         Weight::Weak
@@ -117,7 +117,7 @@ pub(super) fn score(
     let place = index.place(id)?;
     let convert = conversion(place.value, wanted.value)?;
     let likeness = likeness_of(index, place, wanted.words, tool_words);
-    let whole_number = place.depth == 0 && place.source != INPUTS && place.value.is_number();
+    let whole_number = place.is_whole_number();
     let fits = match wanted.weight {
         Weight::Never => false,
         Weight::Strong => true,
@@ -127,8 +127,12 @@ pub(super) fn score(
         return None;
     }
     let mut score = likeness * 3.0;
-    score += if wanted.weight == Weight::Strong { 2.0 } else { 0.0 };
-    score += if whole_number { 2.0 } else { 0.0 };
+    // Being all that a call returned counts for a common value what rarity counts for another one.
+    score += if wanted.weight == Weight::Strong || whole_number {
+        2.0
+    } else {
+        0.0
+    };
     score += if declared { 3.0 } else { 0.0 };
     score += if convert.is_none() { 0.25 } else { 0.0 };
     Some(Scored {

@@ -41,9 +41,17 @@ pub struct Workflow {
 pub struct Input {
     /// JSON Schema of the value.
     pub schema: Value,
-    /// The recorded value, used if none is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The recorded value, used if none is given. A recorded null is a value.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub default: Option<Value>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// One call.

@@ -1,0 +1,296 @@
+use serde_json::{Value, json};
+
+use super::{bound, compiled, event, read, waits};
+use crate::id::NodeId;
+
+/// T06: a second read is dropped only if nothing in between may have changed what it reads.
+#[test]
+fn reads_are_deduplicated_only_where_it_is_safe() {
+    let idempotent = json!({"tool": "get", "idempotency": "idempotent"});
+    let keyed = json!({"tool": "get", "idempotency": "idempotent", "reads": ["file:/a/b"]});
+    let get = |id: &str, more: &Value| event(id, json!({"k": "v-1"}), json!({"x": "value-1"}), more.clone());
+    let other = |id: &str, more: Value| event(id, json!({}), json!(null), more);
+    let cases: Vec<(&str, Vec<Value>, usize)> = vec![
+        (
+            "idempotent reads",
+            vec![get("a", &idempotent), get("b", &idempotent)],
+            1,
+        ),
+        (
+            "reads that may not be repeated",
+            vec![
+                get("a", &json!({"tool": "get"})),
+                get("b", &json!({"tool": "get"})),
+            ],
+            2,
+        ),
+        (
+            "pure calls",
+            {
+                let pure = json!({"tool": "get", "side_effect": "pure"});
+                vec![
+                    get("a", &pure),
+                    other("w", json!({"side_effect": "write"})),
+                    get("b", &pure),
+                ]
+            },
+            2,
+        ),
+        (
+            "another result",
+            vec![
+                get("a", &idempotent),
+                event(
+                    "b",
+                    json!({"k": "v-1"}),
+                    json!({"x": "value-2"}),
+                    idempotent.clone(),
+                ),
+            ],
+            2,
+        ),
+        (
+            "across a write",
+            vec![
+                get("a", &idempotent),
+                other("w", json!({"side_effect": "write"})),
+                get("b", &idempotent),
+            ],
+            3,
+        ),
+        (
+            "across an unknown call",
+            vec![
+                get("a", &idempotent),
+                other("w", json!({"side_effect": "unknown"})),
+                get("b", &idempotent),
+            ],
+            3,
+        ),
+        (
+            "across a failed write",
+            vec![
+                get("a", &idempotent),
+                other("w", json!({"side_effect": "write", "status": "failed"})),
+                get("b", &idempotent),
+            ],
+            2,
+        ),
+        (
+            "across a write elsewhere",
+            vec![
+                get("a", &keyed),
+                other("w", json!({"side_effect": "write", "writes": ["file:/a/c"]})),
+                get("b", &keyed),
+            ],
+            2,
+        ),
+        (
+            "across a write of a folder above",
+            vec![
+                get("a", &keyed),
+                other("w", json!({"side_effect": "write", "writes": ["file:/a"]})),
+                get("b", &keyed),
+            ],
+            3,
+        ),
+        (
+            "across a write of something below",
+            vec![
+                get("a", &keyed),
+                other("w", json!({"side_effect": "write", "writes": ["file:/a/b/c"]})),
+                get("b", &keyed),
+            ],
+            3,
+        ),
+        (
+            "across a write at a relative path",
+            vec![
+                get("a", &keyed),
+                other("w", json!({"side_effect": "write", "writes": ["file:b"]})),
+                get("b", &keyed),
+            ],
+            3,
+        ),
+    ];
+    for (name, events, expected) in cases {
+        let workflow = compiled(json!({}), events);
+        assert_eq!(workflow.workflow().nodes.len(), expected, "{name}");
+    }
+    let events = vec![
+        get("a", &idempotent),
+        get("b", &idempotent),
+        read("c", json!({"y": "value-1"}), json!(null)),
+    ];
+    let workflow = compiled(json!({}), events);
+    assert_eq!(
+        bound(&workflow, "c"),
+        ["/y <- a.x"],
+        "later references lead to the kept node"
+    );
+    let dropped = &workflow.workflow().source.dropped[0];
+    assert_eq!(
+        (
+            dropped.event.as_str(),
+            dropped.same_as.as_ref().map(NodeId::as_str)
+        ),
+        ("b", Some("a"))
+    );
+}
+
+/// T06, T07: effects keep their recorded order unless keys prove that they can't meet.
+#[test]
+fn effects_keep_their_order() {
+    let write = |id: &str, keys: &[&str]| {
+        event(
+            id,
+            json!({}),
+            json!(null),
+            json!({"side_effect": "write", "writes": keys}),
+        )
+    };
+    let keyed = |id: &str, keys: &[&str]| event(id, json!({}), json!(null), json!({"reads": keys}));
+    let plain = |id: &str| read(id, json!({}), json!(null));
+    let pure = |id: &str| event(id, json!({}), json!(null), json!({"side_effect": "pure"}));
+    let unknown = |id: &str| event(id, json!({}), json!(null), json!({"side_effect": "unknown"}));
+    let cases: Vec<(&str, Vec<Value>, &str, &[&str])> = vec![
+        (
+            "a read after a write",
+            vec![write("w", &[]), plain("r")],
+            "r",
+            &["w"],
+        ),
+        (
+            "a write after reads",
+            vec![plain("a"), plain("b"), write("w", &[])],
+            "w",
+            &["a", "b"],
+        ),
+        (
+            "reads don't wait for reads",
+            vec![plain("a"), plain("b")],
+            "b",
+            &[],
+        ),
+        (
+            "only the last barrier",
+            vec![unknown("a"), unknown("b"), unknown("c")],
+            "c",
+            &["b"],
+        ),
+        (
+            "pure calls wait for nothing",
+            vec![unknown("a"), pure("p"), unknown("c")],
+            "p",
+            &[],
+        ),
+        (
+            "nothing waits for pure calls",
+            vec![unknown("a"), pure("p"), unknown("c")],
+            "c",
+            &["a"],
+        ),
+        (
+            "other keys",
+            vec![write("w", &["file:/a"]), keyed("r", &["file:/b"])],
+            "r",
+            &[],
+        ),
+        (
+            "the same key",
+            vec![write("w", &["file:/a"]), keyed("r", &["file:/a"])],
+            "r",
+            &["w"],
+        ),
+        (
+            "a folder above",
+            vec![write("w", &["file:/a"]), keyed("r", &["file:/a/b"])],
+            "r",
+            &["w"],
+        ),
+        (
+            "something below",
+            vec![write("w", &["file:/a/b"]), keyed("r", &["file:/a"])],
+            "r",
+            &["w"],
+        ),
+        (
+            "a name that only begins alike",
+            vec![write("w", &["file:/a"]), keyed("r", &["file:/ab"])],
+            "r",
+            &[],
+        ),
+        (
+            "another scheme",
+            vec![write("w", &["file:/a"]), keyed("r", &["db:/a"])],
+            "r",
+            &[],
+        ),
+        (
+            "a relative path",
+            vec![write("w", &["file:/a"]), keyed("r", &["file:a"])],
+            "r",
+            &["w"],
+        ),
+        (
+            "a read without keys",
+            vec![write("w", &["file:/a"]), plain("r")],
+            "r",
+            &["w"],
+        ),
+        (
+            "a write after a read of the key",
+            vec![keyed("r", &["k"]), write("w", &["k"])],
+            "w",
+            &["r"],
+        ),
+        (
+            "two writes",
+            vec![write("v", &["k"]), write("w", &["k"])],
+            "w",
+            &["v"],
+        ),
+        (
+            "two writes elsewhere",
+            vec![write("v", &["k"]), write("w", &["l"])],
+            "w",
+            &[],
+        ),
+        (
+            "keys don't help against a barrier",
+            vec![write("v", &["k"]), unknown("u"), keyed("r", &["l"])],
+            "r",
+            &["u"],
+        ),
+    ];
+    for (name, events, node, expected) in cases {
+        assert_eq!(waits(&compiled(json!({}), events), node), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_number_of_order_edges_is_linear() {
+    let mixed = |index: usize| {
+        let effect = if index.is_multiple_of(2) { "read" } else { "write" };
+        let keys = json!([format!("file:/d/{}", index % 400)]);
+        let mut event = event(
+            &format!("e{index}"),
+            json!({}),
+            json!(null),
+            json!({"side_effect": effect}),
+        );
+        event[if index.is_multiple_of(2) {
+            "reads"
+        } else {
+            "writes"
+        }] = keys;
+        event
+    };
+    let events: Vec<Value> = (0..1000)
+        .map(mixed)
+        .chain((1000..1100).map(|i| read(&format!("e{i}"), json!({}), json!(null))))
+        .collect();
+    let workflow = compiled(json!({}), events);
+    let edges: usize = workflow.dependencies().iter().map(Vec::len).sum();
+    assert!(edges < 4 * 1100, "{edges}");
+}
