@@ -3,6 +3,8 @@
 //! `bare` makes a store, an instance and a call on the same engine, with no limit, grant or check; `dispatched`
 //! is the same tool through every stage. The goal is 1.5 times at most.
 
+#![expect(clippy::expect_used, reason = "a bench may stop at once")]
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;

@@ -39,9 +39,22 @@ fn grant(path: &Path, access: Access) -> Grants {
 }
 
 async fn load(sandbox: &Sandbox, grants: Grants, limits: Limits) -> Result<Arc<Plugin>, SandboxError> {
+    load_bytes(sandbox, hostile(), grants, limits).await
+}
+
+fn hostile() -> Vec<u8> {
+    std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap()
+}
+
+async fn load_bytes(
+    sandbox: &Sandbox,
+    wasm: Vec<u8>,
+    grants: Grants,
+    limits: Limits,
+) -> Result<Arc<Plugin>, SandboxError> {
     let source = PluginSource {
         id: "hostile".parse().unwrap(),
-        wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap().into(),
+        wasm: wasm.into(),
         grants,
         limits,
     };
@@ -269,6 +282,68 @@ async fn failures_carry_no_path() {
     assert_eq!(error.tool_code.as_deref(), Some("not-found"));
     assert_eq!((error.message.as_str(), error.retryable), ("no `thing`", true));
     assert_eq!(error.details, Some(json!({"at": 1})));
+}
+
+/// The hostile plugin as if it had been built for another version of `wit/`.
+fn built_for(version: &str) -> Vec<u8> {
+    let mut wasm = hostile();
+    let names =
+        ["context", "handler", "log", "tools", "types"].map(|name| format!("t2m:plugin/{name}@0.1.0"));
+    for name in names {
+        let there: Vec<_> = wasm
+            .windows(name.len())
+            .enumerate()
+            .filter(|(_, window)| *window == name.as_bytes())
+            .map(|(at, _)| at + name.len() - version.len())
+            .collect();
+        for at in there {
+            wasm[at..at + version.len()].copy_from_slice(version.as_bytes());
+        }
+    }
+    wasm
+}
+
+/// P01: a plugin built for another patch version loads and runs, one for another minor version doesn't.
+#[tokio::test]
+async fn a_plugin_of_another_patch_version_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let load = |version| {
+        let grants = grant(folder.path(), Access::ReadOnly);
+        load_bytes(&sandbox, built_for(version), grants, Limits::default())
+    };
+    Host::of(&load("0.1.7").await.unwrap()).serves().await;
+    for other in ["0.2.0", "1.0.0"] {
+        assert_eq!(
+            load(other).await.unwrap_err().code(),
+            Code::PluginVersion,
+            "{other}"
+        );
+    }
+}
+
+/// P11: a changed file in the cache is compiled again, and the plugin works.
+#[tokio::test]
+async fn a_changed_cache_file_does_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let config = SandboxConfig {
+        cache_dir: Some(cache.clone()),
+        ..config()
+    };
+    let start = || Host::new(config.clone(), Limits::default());
+    start().await.serves().await;
+    let files: Vec<_> = std::fs::read_dir(&cache)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let [file] = files.as_slice() else {
+        panic!("{files:?}")
+    };
+    let good = std::fs::read(file).unwrap();
+    std::fs::write(file, &good[..good.len() / 2]).unwrap();
+    start().await.serves().await;
+    assert_eq!(std::fs::read(file).unwrap().len(), good.len());
 }
 
 /// P03: nothing that a call leaves in memory reaches the next one, with and without a pool.

@@ -16,11 +16,10 @@
 //! component and these settings of the engine, read from a private folder.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest as _, Sha256};
 use t2m_core::code::Code;
@@ -166,9 +165,9 @@ impl Cache {
     }
 
     fn temporary(&self) -> PathBuf {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        self.dir.join(format!(".new-{}-{number}", std::process::id()))
+        // Process ids repeat, in containers at every start; a left-over file must not be in the way.
+        let number = RandomState::new().build_hasher().finish();
+        self.dir.join(format!(".new-{number:016x}"))
     }
 
     /// The compiled component in a file, if the file is what its key says.

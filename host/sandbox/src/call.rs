@@ -26,7 +26,8 @@ use crate::state::{Serving, State};
 
 tokio::task_local! {
     /// Set while a call runs that holds a slot. Nested calls are polled inside it and need no slot of their
-    /// own, or a tool that calls a tool could wait for itself.
+    /// own, or a tool that calls a tool could wait for itself. It is not told apart by sandbox: a process has
+    /// one.
     static HOLDS_SLOT: ();
 }
 

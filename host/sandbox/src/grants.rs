@@ -31,7 +31,7 @@ pub enum Access {
 pub struct DirGrant {
     /// The folder. The plugin sees it under its absolute path, links resolved.
     pub path: PathBuf,
-    /// What may be done there.
+    /// What may be done there. A folder below a writable one is writable, whatever its own grant says.
     pub access: Access,
 }
 
@@ -81,10 +81,13 @@ struct OpenDir {
 impl OpenGrants {
     /// Opens every folder and reports all that can't be.
     pub(crate) fn open(grants: &Grants) -> Result<OpenGrants, SandboxError> {
-        let mut dirs = Vec::new();
+        let mut dirs = Vec::<OpenDir>::new();
         let mut problems = Vec::new();
         for grant in &grants.dirs {
             match open_dir(grant) {
+                Ok(dir) if dirs.iter().any(|other| other.name == dir.name) => {
+                    problems.push(format!("folder `{}` is granted twice", dir.name));
+                }
                 Ok(dir) => dirs.push(dir),
                 Err(problem) => problems.push(problem),
             }
@@ -186,5 +189,15 @@ mod tests {
             error.message().contains("missing") && error.message().contains("file"),
             "{error}"
         );
+    }
+
+    /// P03: two grants for one folder leave open which one holds.
+    #[test]
+    fn a_folder_is_granted_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().display().to_string();
+        let dirs = [format!("{text}:ro"), format!("{text}/.:rw")].map(|text| text.parse().unwrap());
+        let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
+        assert_eq!(error.code(), Code::GrantInvalid);
     }
 }

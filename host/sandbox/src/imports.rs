@@ -92,13 +92,14 @@ fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
             )),
         };
     }
-    if let Some((package, how)) = CAPABILITIES.iter().find(|(package, _)| name.starts_with(package)) {
-        if !(files && *package == "wasi:filesystem/") {
-            return Err((
-                Code::PluginGrantMissing,
-                format!("imports `{shown}`, which isn't granted: {how}"),
-            ));
-        }
+    let capability = CAPABILITIES.iter().find(|(package, _)| name.starts_with(package));
+    if let Some((package, how)) = capability
+        && !(files && *package == "wasi:filesystem/")
+    {
+        return Err((
+            Code::PluginGrantMissing,
+            format!("imports `{shown}`, which isn't granted: {how}"),
+        ));
     }
     let wasi = Version::parse("0.2.0");
     match (HARMLESS.contains(&name), version, wasi) {

@@ -39,8 +39,8 @@ pub struct Limits {
     /// Bytes kept of standard output, and again of standard error. 64 KiB; what goes beyond is refused to
     /// the guest and does not end the call.
     pub stdio_bytes: usize,
-    /// Open files, folders, streams and timers together. 256, so that 16 calls at once stay far below the
-    /// usual 1,024 to 65,536 open files of a process times their spread.
+    /// Open files, folders, streams and timers together. 256: the default slots then hold at most 4,096, to
+    /// which `ulimit -n` should be raised where plugins use many files.
     pub handles: usize,
 }
 

@@ -55,7 +55,7 @@ impl Default for SandboxConfig {
 }
 
 impl SandboxConfig {
-    /// Instances that may live at once. One more for each call would only be needed by two loads at a time.
+    /// Instances that may live at once: each call that holds a slot, with the nested calls below it.
     pub(crate) fn instances(&self) -> u32 {
         self.slots
             .max(1)

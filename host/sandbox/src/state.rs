@@ -28,6 +28,10 @@ const LOG_LINE_COST: u64 = 16;
 const DEADLINE_STEP_MS: u64 = 100;
 
 /// What an instance was made for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each call; a box would cost an allocation"
+)]
 pub(crate) enum Serving {
     /// To say what it offers.
     Describe,
