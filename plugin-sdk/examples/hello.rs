@@ -30,9 +30,6 @@ mod tests {
         let mut harness = Harness::<super::Hello>::new();
         assert_eq!(harness.problems(), Vec::<String>::new());
         let outcome = harness.call("greet", r#"{"name": "Ada"}"#).unwrap();
-        assert_eq!(
-            outcome.structured.as_deref(),
-            Some(r#"{"text":"Hello, Ada!"}"#)
-        );
+        assert_eq!(outcome.structured.as_deref(), Some(r#"{"text":"Hello, Ada!"}"#));
     }
 }

@@ -29,9 +29,7 @@ mod generated {
 }
 
 use generated::exports::t2m::plugin::handler::Guest;
-use generated::t2m::plugin::{
-    context as wit_context, log as wit_log, tools as wit_tools, types as wit,
-};
+use generated::t2m::plugin::{context as wit_context, log as wit_log, tools as wit_tools, types as wit};
 pub use generated::{export_component, exports};
 
 #[used]
@@ -51,9 +49,7 @@ impl<P: Plugin> Guest for Component<P> {
     }
 
     fn call(tool: String, arguments: String) -> Result<wit::ToolResult, wit::ToolError> {
-        tool::call::<P>(tool, &arguments)
-            .map(to_result)
-            .map_err(to_error)
+        tool::call::<P>(tool, &arguments).map(to_result).map_err(to_error)
     }
 }
 
@@ -80,9 +76,7 @@ pub(crate) fn context() -> Context {
 }
 
 pub(crate) fn call_tool(name: &str, json: &str) -> Result<Outcome, Error> {
-    wit_tools::call(name, json)
-        .map(from_result)
-        .map_err(from_error)
+    wit_tools::call(name, json).map(from_result).map_err(from_error)
 }
 
 fn to_tool(tool: Tool) -> wit::Tool {
@@ -110,43 +104,29 @@ fn to_tool(tool: Tool) -> wit::Tool {
 }
 
 fn to_result(outcome: Outcome) -> wit::ToolResult {
-    let to_media = |media: Media| wit::Media {
-        mime_type: media.mime_type,
-        data: media.data,
-    };
+    let to_media = |media: Media| wit::Media { mime_type: media.mime_type, data: media.data };
     let content = outcome.content.into_iter().map(|block| match block {
         Content::Text(text) => wit::Content::Text(text),
         Content::Image(media) => wit::Content::Image(to_media(media)),
         Content::Audio(media) => wit::Content::Audio(to_media(media)),
-        Content::Resource { uri, media } => wit::Content::Resource(wit::EmbeddedResource {
-            uri,
-            media: to_media(media),
-        }),
+        Content::Resource { uri, media } => {
+            wit::Content::Resource(wit::EmbeddedResource { uri, media: to_media(media) })
+        }
     });
-    wit::ToolResult {
-        content: content.collect(),
-        structured: outcome.structured,
-    }
+    wit::ToolResult { content: content.collect(), structured: outcome.structured }
 }
 
 fn from_result(result: wit::ToolResult) -> Outcome {
-    let from_media = |media: wit::Media| Media {
-        mime_type: media.mime_type,
-        data: media.data,
-    };
+    let from_media = |media: wit::Media| Media { mime_type: media.mime_type, data: media.data };
     let content = result.content.into_iter().map(|block| match block {
         wit::Content::Text(text) => Content::Text(text),
         wit::Content::Image(media) => Content::Image(from_media(media)),
         wit::Content::Audio(media) => Content::Audio(from_media(media)),
-        wit::Content::Resource(resource) => Content::Resource {
-            uri: resource.uri,
-            media: from_media(resource.media),
-        },
+        wit::Content::Resource(resource) => {
+            Content::Resource { uri: resource.uri, media: from_media(resource.media) }
+        }
     });
-    Outcome {
-        content: content.collect(),
-        structured: result.structured,
-    }
+    Outcome { content: content.collect(), structured: result.structured }
 }
 
 fn to_error(error: Error) -> wit::ToolError {
@@ -161,9 +141,8 @@ fn to_error(error: Error) -> wit::ToolError {
 fn from_error(error: wit::ToolError) -> Error {
     let mut converted = Error::new(error.code, error.message).retryable(error.retryable);
     // Details that aren't JSON are the other plugin's fault and not worth hiding its error for.
-    if let Some(details) = error
-        .details
-        .and_then(|json| serde_json::from_str::<serde_json::Value>(&json).ok())
+    if let Some(details) =
+        error.details.and_then(|json| serde_json::from_str::<serde_json::Value>(&json).ok())
     {
         converted = converted.details(details);
     }

@@ -67,10 +67,7 @@ pub(crate) fn call_tool(name: &str, json: &str) -> Result<Outcome, Error> {
         host.scripts.remove(name)
     });
     let Some(mut script) = script else {
-        return Err(Error::new(
-            "unknown-tool",
-            format!("the test scripted no tool `{name}`"),
-        ));
+        return Err(Error::new("unknown-tool", format!("the test scripted no tool `{name}`")));
     };
     let outcome = script(arguments);
     HOST.with_borrow_mut(|host| host.scripts.insert(name.to_owned(), script));

@@ -26,12 +26,7 @@ pub struct Error {
 impl Error {
     /// Makes an error of a code such as `not-found` and a message for people that says what to do next.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            code: code.into(),
-            message: message.into(),
-            retryable: false,
-            details: None,
-        }
+        Self { code: code.into(), message: message.into(), retryable: false, details: None }
     }
 
     /// The arguments don't fit the tool.

@@ -93,11 +93,7 @@ pub trait Plugin {
 ///
 /// The host reads it before it instantiates anything. The section lies in the core module inside the
 /// component and survives every kind of `strip`, which only takes names and debug information.
-pub const SECTION: &str = concat!(
-    r#"{"wit":"0.1.0","sdk":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#""}"#
-);
+pub const SECTION: &str = concat!(r#"{"wit":"0.1.0","sdk":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// Makes a type that implements [`Plugin`] the plugin this crate is compiled to. Does nothing on native
 /// targets, where the type is driven by `testing`.
@@ -132,9 +128,7 @@ mod tests {
     fn a_first_plugin_takes_at_most_20_lines() {
         let example = include_str!("../examples/hello.rs");
         let (plugin, _tests) = example.split_once("#[cfg(test)]").unwrap();
-        let lines = plugin
-            .lines()
-            .filter(|line| !line.is_empty() && !line.starts_with("//!"));
+        let lines = plugin.lines().filter(|line| !line.is_empty() && !line.starts_with("//!"));
         assert!(lines.count() <= 20);
     }
 }

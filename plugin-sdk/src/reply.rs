@@ -69,17 +69,13 @@ impl Outcome {
     /// `unexpected-result` if the type doesn't fit.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let unfit = |error: serde_json::Error| {
-            Error::new(
-                "unexpected-result",
-                format!("the result has another shape: {error}"),
-            )
+            Error::new("unexpected-result", format!("the result has another shape: {error}"))
         };
         if let Some(json) = &self.structured {
             return serde_json::from_str(json).map_err(unfit);
         }
         let text = self.text();
-        serde_json::from_str(&text)
-            .or_else(|_| serde_json::from_value(Value::String(text)).map_err(unfit))
+        serde_json::from_str(&text).or_else(|_| serde_json::from_value(Value::String(text)).map_err(unfit))
     }
 }
 
@@ -101,10 +97,7 @@ pub struct Reply<T = ()> {
 impl Reply<()> {
     /// A result without structured data.
     pub fn new() -> Self {
-        Self {
-            content: Vec::new(),
-            structured: None,
-        }
+        Self { content: Vec::new(), structured: None }
     }
 }
 
@@ -117,10 +110,7 @@ impl Default for Reply<()> {
 impl<T> Reply<T> {
     /// A result with structured data. Without further blocks its JSON becomes the text as well.
     pub fn structured(data: T) -> Self {
-        Self {
-            content: Vec::new(),
-            structured: Some(data),
-        }
+        Self { content: Vec::new(), structured: Some(data) }
     }
 
     /// Adds a block.
@@ -151,10 +141,7 @@ impl<T> Reply<T> {
     /// Adds any other bytes.
     #[must_use]
     pub fn resource(self, uri: impl Into<String>, media: Media) -> Self {
-        self.block(Content::Resource {
-            uri: uri.into(),
-            media,
-        })
+        self.block(Content::Resource { uri: uri.into(), media })
     }
 }
 
@@ -198,22 +185,13 @@ impl Output for Outcome {
 fn of_json(json: String) -> Result<Outcome, Error> {
     let text = |text| vec![Content::Text(text)];
     Ok(if json.starts_with('{') {
-        Outcome {
-            content: text(json.clone()),
-            structured: Some(json),
-        }
+        Outcome { content: text(json.clone()), structured: Some(json) }
     } else if json.starts_with('"') {
-        Outcome {
-            content: text(serde_json::from_str(&json)?),
-            structured: None,
-        }
+        Outcome { content: text(serde_json::from_str(&json)?), structured: None }
     } else if json == "null" {
         Outcome::default()
     } else {
-        Outcome {
-            content: text(json),
-            structured: None,
-        }
+        Outcome { content: text(json), structured: None }
     })
 }
 
@@ -221,10 +199,7 @@ impl<T: Serialize + JsonSchema> Output for Reply<T> {
     #[inline(never)]
     fn finish(self) -> Result<Outcome, Error> {
         let Some(data) = self.structured else {
-            return Ok(Outcome {
-                content: self.content,
-                structured: None,
-            });
+            return Ok(Outcome { content: self.content, structured: None });
         };
         let mut outcome = data.finish()?;
         if !self.content.is_empty() {
@@ -253,33 +228,19 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_text_only() {
-        assert_eq!(
-            "a\n\"b\"".finish().unwrap().content,
-            [Content::Text("a\n\"b\"".into())]
-        );
-        assert_eq!(
-            vec![1, 2].finish().unwrap().content,
-            [Content::Text("[1,2]".into())]
-        );
+        assert_eq!("a\n\"b\"".finish().unwrap().content, [Content::Text("a\n\"b\"".into())]);
+        assert_eq!(vec![1, 2].finish().unwrap().content, [Content::Text("[1,2]".into())]);
         assert!(().finish().unwrap().content.is_empty());
         assert_eq!(vec![1, 2].finish().unwrap().structured, None);
     }
 
     #[test]
     fn own_blocks_replace_the_json_text() {
-        let media = Media {
-            mime_type: "image/png".into(),
-            data: vec![1],
-        };
-        let reply = Reply::structured(BTreeMap::from([("a", 1)]))
-            .text("one")
-            .image(media.clone());
+        let media = Media { mime_type: "image/png".into(), data: vec![1] };
+        let reply = Reply::structured(BTreeMap::from([("a", 1)])).text("one").image(media.clone());
         let outcome = reply.finish().unwrap();
         assert_eq!(outcome.structured.as_deref(), Some(r#"{"a":1}"#));
-        assert_eq!(
-            outcome.content,
-            [Content::Text("one".into()), Content::Image(media)]
-        );
+        assert_eq!(outcome.content, [Content::Text("one".into()), Content::Image(media)]);
     }
 
     #[test]
@@ -287,9 +248,6 @@ mod tests {
         let outcome = Reply::new().text("5").finish().unwrap();
         assert_eq!(outcome.data::<u8>().unwrap(), 5);
         assert_eq!(outcome.data::<String>().unwrap(), "5");
-        assert_eq!(
-            outcome.data::<Vec<u8>>().unwrap_err().code(),
-            "unexpected-result"
-        );
+        assert_eq!(outcome.data::<Vec<u8>>().unwrap_err().code(), "unexpected-result");
     }
 }

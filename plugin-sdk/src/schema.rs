@@ -27,9 +27,7 @@ pub(crate) fn output(describe: Describe) -> Option<Value> {
     if !only_objects(&schema) {
         return None;
     }
-    schema
-        .as_object_mut()?
-        .insert("type".to_owned(), json!("object"));
+    schema.as_object_mut()?.insert("type".to_owned(), json!("object"));
     Some(schema)
 }
 
@@ -62,16 +60,9 @@ fn drop_number_formats(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else {
         return;
     };
-    if object
-        .get("format")
-        .and_then(Value::as_str)
-        .is_some_and(|format| {
-            format.starts_with("int")
-                || format.starts_with("uint")
-                || format == "double"
-                || format == "float"
-        })
-    {
+    if object.get("format").and_then(Value::as_str).is_some_and(|format| {
+        format.starts_with("int") || format.starts_with("uint") || format == "double" || format == "float"
+    }) {
         object.remove("format");
     }
     for child in children(object, true) {
@@ -88,16 +79,10 @@ fn close(schema: &mut Value, whole: bool) {
     let says_itself =
         object.contains_key("additionalProperties") || object.contains_key("unevaluatedProperties");
     let named = object.contains_key("properties");
-    let combined = ["allOf", "anyOf", "oneOf", "$ref"]
-        .iter()
-        .any(|key| object.contains_key(*key));
+    let combined = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|key| object.contains_key(*key));
     let is_object = named || object.get("type").is_some_and(|kind| kind == "object");
     if whole && is_object && !says_itself {
-        let key = if combined {
-            "unevaluatedProperties"
-        } else {
-            "additionalProperties"
-        };
+        let key = if combined { "unevaluatedProperties" } else { "additionalProperties" };
         object.insert(key.to_owned(), json!(false));
     }
     for child in children(object, false) {
@@ -122,9 +107,7 @@ fn children(object: &mut Map<String, Value>, same_value: bool) -> Vec<&mut Value
             ("properties" | "$defs" | "patternProperties", Value::Object(named)) => {
                 found.extend(named.values_mut())
             }
-            ("items" | "additionalProperties" | "propertyNames" | "contains", value) => {
-                found.push(value)
-            }
+            ("items" | "additionalProperties" | "propertyNames" | "contains", value) => found.push(value),
             ("prefixItems" | "allOf" | "anyOf" | "oneOf", Value::Array(list)) => found.extend(list),
             _ => {}
         }
@@ -136,10 +119,7 @@ fn only_objects(schema: &Value) -> bool {
     if schema.get("type").is_some_and(|kind| kind == "object") {
         return true;
     }
-    let branches = schema
-        .get("oneOf")
-        .or_else(|| schema.get("anyOf"))
-        .and_then(Value::as_array);
+    let branches = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array);
     schema.get("type").is_none()
         && branches.is_some_and(|list| !list.is_empty() && list.iter().all(only_objects))
 }
@@ -210,11 +190,7 @@ mod tests {
         let schema = input(Either::json_schema);
         let variants = schema["oneOf"].as_array().unwrap();
         assert_eq!(variants.len(), 2);
-        assert!(
-            variants
-                .iter()
-                .all(|variant| variant["additionalProperties"] == json!(false))
-        );
+        assert!(variants.iter().all(|variant| variant["additionalProperties"] == json!(false)));
         assert_eq!(schema["type"], "object");
         assert_eq!(schema.get("additionalProperties"), None);
     }
@@ -231,10 +207,7 @@ mod tests {
     fn a_type_that_holds_itself_is_referred_to_and_closed() {
         let schema = input(Tree::json_schema);
         assert_eq!(schema["additionalProperties"], json!(false));
-        assert_eq!(
-            schema["$defs"]["Tree"]["additionalProperties"],
-            json!(false)
-        );
+        assert_eq!(schema["$defs"]["Tree"]["additionalProperties"], json!(false));
     }
 
     #[test]

@@ -24,10 +24,7 @@ pub struct Harness<P> {
 impl<P: Plugin> Harness<P> {
     /// Makes a host with a made-up context and no other tools.
     pub fn new() -> Self {
-        Self {
-            host: Host::default(),
-            plugin: PhantomData,
-        }
+        Self { host: Host::default(), plugin: PhantomData }
     }
 
     /// Lists the plugin's tools.
@@ -49,10 +46,7 @@ impl<P: Plugin> Harness<P> {
         name: &str,
         mut run: impl FnMut(Value) -> Result<R, Error> + 'static,
     ) -> Self {
-        self.host.scripts.insert(
-            name.to_owned(),
-            Box::new(move |arguments| run(arguments)?.finish()),
-        );
+        self.host.scripts.insert(name.to_owned(), Box::new(move |arguments| run(arguments)?.finish()));
         self
     }
 
@@ -104,14 +98,8 @@ impl<P: Plugin> Harness<P> {
             }
             for key in tool.reads.iter().chain(&tool.writes) {
                 for argument in placeholders(key) {
-                    if tool
-                        .input_schema
-                        .pointer(&format!("/properties/{argument}"))
-                        .is_none()
-                    {
-                        problems.push(format!(
-                            "`{name}` has the key `{key}`, but no argument `{argument}`"
-                        ));
+                    if tool.input_schema.pointer(&format!("/properties/{argument}")).is_none() {
+                        problems.push(format!("`{name}` has the key `{key}`, but no argument `{argument}`"));
                     }
                 }
             }
@@ -127,20 +115,14 @@ impl<P: Plugin> Harness<P> {
         let Ok(Value::Object(arguments)) = serde_json::from_str(arguments) else {
             return Ok(());
         };
-        let Some(known) = tool
-            .input_schema
-            .get("properties")
-            .and_then(Value::as_object)
-        else {
+        let Some(known) = tool.input_schema.get("properties").and_then(Value::as_object) else {
             return Ok(());
         };
         if tool.input_schema.get("additionalProperties") != Some(&Value::Bool(false)) {
             return Ok(());
         }
         match arguments.keys().find(|key| !known.contains_key(*key)) {
-            Some(key) => Err(Error::invalid_arguments(format!(
-                "unknown argument `{key}`"
-            ))),
+            Some(key) => Err(Error::invalid_arguments(format!("unknown argument `{key}`"))),
             None => Ok(()),
         }
     }
@@ -153,16 +135,11 @@ impl<P: Plugin> Default for Harness<P> {
 }
 
 fn is_tool_name(name: &str) -> bool {
-    (1..=128).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+    (1..=128).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }
 
 fn placeholders(key: &str) -> impl Iterator<Item = &str> {
-    key.split('{')
-        .skip(1)
-        .filter_map(|part| part.split_once('}').map(|(name, _)| name))
+    key.split('{').skip(1).filter_map(|part| part.split_once('}').map(|(name, _)| name))
 }
 
 #[cfg(test)]
@@ -193,9 +170,7 @@ mod tests {
 
     impl Plugin for Sums {
         fn tools(tools: &mut Tools) {
-            tools
-                .read("sum", "Adds numbers.", sum)
-                .reads(&["number:{number}"]);
+            tools.read("sum", "Adds numbers.", sum).reads(&["number:{number}"]);
             tools.read("sum", "", sum);
         }
     }
@@ -208,25 +183,18 @@ mod tests {
         let outcome = harness.call("sum", r#"{"numbers":[1,2]}"#).unwrap();
         assert_eq!(outcome.text(), "test-run: 3");
         assert_eq!(harness.messages(), [(Level::Info, "2 numbers".to_owned())]);
-        assert_eq!(
-            harness.calls()[1],
-            ("add".to_owned(), json!({"a": 1, "b": 2}))
-        );
+        assert_eq!(harness.calls()[1], ("add".to_owned(), json!({"a": 1, "b": 2})));
     }
 
     #[test]
     fn an_unscripted_tool_is_unknown() {
-        let error = Harness::<Sums>::new()
-            .call("sum", r#"{"numbers":[1]}"#)
-            .unwrap_err();
+        let error = Harness::<Sums>::new().call("sum", r#"{"numbers":[1]}"#).unwrap_err();
         assert_eq!(error.code(), "unknown-tool");
     }
 
     #[test]
     fn unknown_arguments_are_refused() {
-        let error = Harness::<Sums>::new()
-            .call("sum", r#"{"numbers":[],"more":1}"#)
-            .unwrap_err();
+        let error = Harness::<Sums>::new().call("sum", r#"{"numbers":[],"more":1}"#).unwrap_err();
         assert_eq!(error.message(), "unknown argument `more`");
     }
 

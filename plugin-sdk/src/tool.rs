@@ -78,12 +78,7 @@ enum Mode {
 
 impl Tools {
     /// Adds a tool whose result depends on its arguments alone. It counts as idempotent.
-    pub fn pure<A, R, F>(
-        &mut self,
-        name: &'static str,
-        description: &'static str,
-        run: F,
-    ) -> ToolOptions<'_>
+    pub fn pure<A, R, F>(&mut self, name: &'static str, description: &'static str, run: F) -> ToolOptions<'_>
     where
         A: DeserializeOwned + JsonSchema + 'static,
         R: Output + 'static,
@@ -93,12 +88,7 @@ impl Tools {
     }
 
     /// Adds a tool that observes something outside. It counts as idempotent.
-    pub fn read<A, R, F>(
-        &mut self,
-        name: &'static str,
-        description: &'static str,
-        run: F,
-    ) -> ToolOptions<'_>
+    pub fn read<A, R, F>(&mut self, name: &'static str, description: &'static str, run: F) -> ToolOptions<'_>
     where
         A: DeserializeOwned + JsonSchema + 'static,
         R: Output + 'static,
@@ -108,12 +98,7 @@ impl Tools {
     }
 
     /// Adds a tool that creates or changes something outside. Say whether it is idempotent.
-    pub fn write<A, R, F>(
-        &mut self,
-        name: &'static str,
-        description: &'static str,
-        run: F,
-    ) -> ToolOptions<'_>
+    pub fn write<A, R, F>(&mut self, name: &'static str, description: &'static str, run: F) -> ToolOptions<'_>
     where
         A: DeserializeOwned + JsonSchema + 'static,
         R: Output + 'static,
@@ -180,10 +165,7 @@ impl Tools {
                 });
                 ToolOptions(tools.last_mut())
             }
-            Mode::Find {
-                name: wanted,
-                found,
-            } => {
+            Mode::Find { name: wanted, found } => {
                 if found.is_none() && wanted == name {
                     *found = Some(Box::new(move |json| run(arguments(json)?)?.finish()));
                 }
@@ -251,17 +233,11 @@ pub(crate) fn call<P: Plugin>(name: String, json: &str) -> Result<Outcome, Error
     let mut tools = Tools(Mode::Find { name, found: None });
     P::tools(&mut tools);
     match tools.0 {
-        Mode::Find {
-            found: Some(run), ..
-        } => run(json),
-        Mode::Find { name, found: None } => Err(Error::new(
-            "unknown-tool",
-            format!("this plugin has no tool `{name}`"),
-        )),
-        Mode::Describe(_) => Err(Error::new(
-            "unknown-tool",
-            "this plugin replaced its list of tools",
-        )),
+        Mode::Find { found: Some(run), .. } => run(json),
+        Mode::Find { name, found: None } => {
+            Err(Error::new("unknown-tool", format!("this plugin has no tool `{name}`")))
+        }
+        Mode::Describe(_) => Err(Error::new("unknown-tool", "this plugin replaced its list of tools")),
     }
 }
 
@@ -269,9 +245,7 @@ pub(crate) fn call<P: Plugin>(name: String, json: &str) -> Result<Outcome, Error
 fn arguments<A: DeserializeOwned>(json: &str) -> Result<A, Error> {
     // serde would also take a list for a struct.
     if !json.trim_start().starts_with('{') {
-        return Err(Error::invalid_arguments(
-            "the arguments must be a JSON object",
-        ));
+        return Err(Error::invalid_arguments("the arguments must be a JSON object"));
     }
     let mut reader = serde_json::Deserializer::from_str(json);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
@@ -289,14 +263,8 @@ fn unfit(path: &str, error: serde_json::Error) -> Error {
     }
     let message = error.to_string();
     // The place in the text helps nobody: a client made the text from an object.
-    let message = message
-        .rsplit_once(" at line ")
-        .map_or(message.as_str(), |(message, _)| message);
-    Error::invalid_arguments(if path == "." {
-        message.to_owned()
-    } else {
-        format!("`{path}`: {message}")
-    })
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+    Error::invalid_arguments(if path == "." { message.to_owned() } else { format!("`{path}`: {message}") })
 }
 
 #[cfg(test)]
@@ -322,11 +290,7 @@ mod tests {
     impl Plugin for Pages {
         fn tools(tools: &mut Tools) {
             tools.read("first", "First line.", |page: Page| {
-                let line = page
-                    .lines
-                    .into_iter()
-                    .next()
-                    .ok_or(Error::new("empty", "no line"))?;
+                let line = page.lines.into_iter().next().ok_or(Error::new("empty", "no line"))?;
                 Ok(line.text)
             });
             tools
@@ -335,9 +299,7 @@ mod tests {
                 .non_idempotent()
                 .reads(&["page:{lines}"])
                 .writes(&["page:{lines}"]);
-            tools.external("ping", "Pings.", |_: NoArguments| {
-                Ok(Reply::new().text("pong"))
-            });
+            tools.external("ping", "Pings.", |_: NoArguments| Ok(Reply::new().text("pong")));
         }
     }
 
@@ -351,18 +313,12 @@ mod tests {
     fn the_named_tool_runs() {
         assert_eq!(run("first", r#"{"lines":[{"text":"a"}]}"#), Ok("a".into()));
         assert_eq!(run("ping", "{}"), Ok("pong".into()));
-        assert_eq!(
-            run("first", r#"{"lines":[]}"#),
-            Err("empty: no line".into())
-        );
+        assert_eq!(run("first", r#"{"lines":[]}"#), Err("empty: no line".into()));
     }
 
     #[test]
     fn an_unknown_name_is_refused() {
-        assert_eq!(
-            run("last", "{}"),
-            Err("unknown-tool: this plugin has no tool `last`".into())
-        );
+        assert_eq!(run("last", "{}"), Err("unknown-tool: this plugin has no tool `last`".into()));
     }
 
     #[test]
@@ -376,21 +332,11 @@ mod tests {
             ("{}", "missing field `lines`"),
             ("[[]]", "the arguments must be a JSON object"),
             ("", "the arguments must be a JSON object"),
-            (
-                r#"{"lines""#,
-                "the arguments are not JSON: EOF while parsing an object at line 1 column 8",
-            ),
-            (
-                r#"{"lines":[]} x"#,
-                "the arguments are not JSON: trailing characters at line 1 column 14",
-            ),
+            (r#"{"lines""#, "the arguments are not JSON: EOF while parsing an object at line 1 column 8"),
+            (r#"{"lines":[]} x"#, "the arguments are not JSON: trailing characters at line 1 column 14"),
         ];
         for (json, message) in cases {
-            assert_eq!(
-                run("append", json),
-                Err(format!("invalid-arguments: {message}")),
-                "{json}"
-            );
+            assert_eq!(run("append", json), Err(format!("invalid-arguments: {message}")), "{json}");
         }
     }
 
@@ -398,18 +344,9 @@ mod tests {
     fn options_reach_the_list() {
         let tools = describe::<Pages>();
         assert_eq!(tools.len(), 3);
-        assert_eq!(
-            (tools[0].effect, tools[0].idempotency),
-            (Effect::Read, Idempotency::Idempotent)
-        );
-        assert_eq!(
-            (tools[1].effect, tools[1].idempotency),
-            (Effect::Write, Idempotency::NonIdempotent)
-        );
-        assert_eq!(
-            (tools[2].effect, tools[2].idempotency),
-            (Effect::External, Idempotency::Unknown)
-        );
+        assert_eq!((tools[0].effect, tools[0].idempotency), (Effect::Read, Idempotency::Idempotent));
+        assert_eq!((tools[1].effect, tools[1].idempotency), (Effect::Write, Idempotency::NonIdempotent));
+        assert_eq!((tools[2].effect, tools[2].idempotency), (Effect::External, Idempotency::Unknown));
         assert_eq!(tools[1].title.as_deref(), Some("Append"));
         assert_eq!(tools[1].writes, ["page:{lines}"]);
     }

@@ -21,21 +21,15 @@ fn dispatcher(plugin: &Arc<Plugin>) -> Arc<Dispatcher> {
     let mut contracts = Contracts::default();
     for tool in plugin.tools() {
         let mut contract = Contract::candidate(tool, plugin.digest());
-        contract.review = Some(Review {
-            by: "bench".into(),
-            at: "2026-01-01T00:00:00Z".into(),
-            digest: contract.digest(),
-        });
+        contract.review =
+            Some(Review { by: "bench".into(), at: "2026-01-01T00:00:00Z".into(), digest: contract.digest() });
         contracts.insert(contract);
     }
     let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
     Dispatcher::new(DispatcherParts {
         registry: Registry::build([plugin.registration(Trust::External)], &contracts)
             .expect("the contracts are the plugin's own"),
-        policy: Policy {
-            effects,
-            ..Policy::default()
-        },
+        policy: Policy { effects, ..Policy::default() },
         approvals: None,
         guard: None,
         events: None,
@@ -62,22 +56,14 @@ fn calls(criterion: &mut Criterion) {
         .build()
         .expect("a runtime");
     for (name, pooling) in [("pool", true), ("on-demand", false)] {
-        let config = SandboxConfig {
-            pooling: Some(pooling),
-            ..SandboxConfig::default()
-        };
+        let config = SandboxConfig { pooling: Some(pooling), ..SandboxConfig::default() };
         let sandbox = Sandbox::new(config).expect("a sandbox");
         // The guest can use files, so it has to be given a folder; `nothing` opens none for a call.
         let folder = tempfile::tempdir().expect("a folder");
-        let dirs = vec![DirGrant {
-            path: folder.path().into(),
-            access: Access::ReadOnly,
-        }];
+        let dirs = vec![DirGrant { path: folder.path().into(), access: Access::ReadOnly }];
         let source = PluginSource {
             id: "hostile".parse().expect("a plugin name"),
-            wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE"))
-                .expect("the guest")
-                .into(),
+            wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).expect("the guest").into(),
             grants: Grants { dirs },
             limits: Limits::default(),
         };

@@ -9,7 +9,8 @@ use t2m_tests::{HostCli, Outcome, TestEnv, data_dir, golden};
 /// A clean place with the compiled workflow of the hypotenuse in it.
 fn hypotenuse(env: &TestEnv) -> Outcome<PathBuf> {
     let trace = data_dir("cli").join("hypotenuse/trace.json");
-    let out = HostCli::new(env)?.arg("compile").arg(trace).args(["--out", "workflow.json"]).output()?.success()?;
+    let out =
+        HostCli::new(env)?.arg("compile").arg(trace).args(["--out", "workflow.json"]).output()?.success()?;
     assert_eq!(out.stdout, "", "with --out, standard output is empty for people");
     Ok(env.work().join("workflow.json"))
 }
@@ -38,7 +39,11 @@ fn a_recording_becomes_a_workflow_that_runs() -> Outcome<()> {
 fn the_example_of_the_readme_runs() -> Outcome<()> {
     let env = TestEnv::new()?;
     let example = data_dir("../../plugins/math/examples/hypotenuse.json");
-    let out = HostCli::new(&env)?.arg("run").arg(example).args(["--input", "first=5", "--input", "second=12"]).output()?;
+    let out = HostCli::new(&env)?
+        .arg("run")
+        .arg(example)
+        .args(["--input", "first=5", "--input", "second=12"])
+        .output()?;
     assert_eq!(out.success()?.json()?, json!({"result": 13}));
     Ok(())
 }
@@ -113,7 +118,8 @@ fn failures_have_their_codes_and_statuses() -> Outcome<()> {
         assert!(out.stderr.contains(text), "expected `{text}`: {out:?}");
         assert_eq!(out.stdout, "", "a failure is no data: {out:?}");
     }
-    let out = HostCli::new(&env)?.args(["run", "broken.json", "--format", "json"]).output()?.expect_code(3)?;
+    let out =
+        HostCli::new(&env)?.args(["run", "broken.json", "--format", "json"]).output()?.expect_code(3)?;
     let error: Value = serde_json::from_str(&out.stderr)?;
     assert_eq!(error["error"]["code"], "json-syntax");
     assert!(error["error"]["problems"][0]["place"]["line_column"].is_array(), "{error}");
@@ -126,7 +132,12 @@ fn a_reviewed_contract_that_drifts_refuses_to_run() -> Outcome<()> {
     let env = TestEnv::new()?;
     let workflow = hypotenuse(&env)?;
     let review = |args: &[String]| {
-        HostCli::new(&env)?.arg("review").arg(&workflow).args(["--format", "json", "--reviewer", "ann"]).args(args).output()
+        HostCli::new(&env)?
+            .arg("review")
+            .arg(&workflow)
+            .args(["--format", "json", "--reviewer", "ann"])
+            .args(args)
+            .output()
     };
     let shown = review(&[])?.expect_code(5)?.json()?;
     let approvals: Vec<String> = shown["contracts"]
@@ -134,7 +145,8 @@ fn a_reviewed_contract_that_drifts_refuses_to_run() -> Outcome<()> {
         .into_iter()
         .flatten()
         .flat_map(|c| {
-            let (tool, digest) = (c["tool"].as_str().unwrap_or_default(), c["digest"].as_str().unwrap_or_default());
+            let (tool, digest) =
+                (c["tool"].as_str().unwrap_or_default(), c["digest"].as_str().unwrap_or_default());
             ["--approve".to_owned(), format!("{tool}@{digest}")]
         })
         .collect();
@@ -188,7 +200,8 @@ fn the_other_commands_answer() -> Outcome<()> {
     let env = TestEnv::new()?;
     let run = |args: &[&str]| HostCli::new(&env)?.args(args).output()?.success();
     let tools = run(&["tools", "--format", "json"])?.json()?;
-    let names: Vec<&str> = tools.as_array().into_iter().flatten().filter_map(|t| t["name"].as_str()).collect();
+    let names: Vec<&str> =
+        tools.as_array().into_iter().flatten().filter_map(|t| t["name"].as_str()).collect();
     assert!(names.contains(&"write_file") && names.contains(&"divide"), "{names:?}");
     assert!(run(&["tools", "write"])?.stdout.contains("needs approval"));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
@@ -211,7 +224,8 @@ fn the_other_commands_answer() -> Outcome<()> {
 fn compiled_files_match_the_published_schemas() -> Outcome<()> {
     let env = TestEnv::new()?;
     let workflow = hypotenuse(&env)?;
-    let schema = HostCli::new(&env)?.args(["config", "schema", "--kind", "workflow"]).output()?.success()?.json()?;
+    let schema =
+        HostCli::new(&env)?.args(["config", "schema", "--kind", "workflow"]).output()?.success()?.json()?;
     let file: Value = serde_json::from_str(&std::fs::read_to_string(workflow)?)?;
     let problems = t2m_core::schema::problems(&schema, &file);
     assert!(problems.is_empty(), "{problems:?}");

@@ -157,7 +157,8 @@ async fn a_nested_call_of_a_guest_passes_every_stage() {
 #[tokio::test]
 async fn a_write_that_any_stage_refuses_leaves_no_file() {
     type Change = Box<dyn Fn(&mut Case)>;
-    let guard = |verdict: GuardVerdict| -> Change { Box::new(move |case| case.guard = Some(verdict.clone())) };
+    let guard =
+        |verdict: GuardVerdict| -> Change { Box::new(move |case| case.guard = Some(verdict.clone())) };
     let policy = |action: Action| -> Change {
         Box::new(move |case| {
             case.effects.insert(Effect::Write, action);

@@ -37,14 +37,22 @@ impl Session {
         std::fs::create_dir(&root)?;
         let root = root.canonicalize()?;
         let map = format!("{old}={}", root.display());
-        HostCli::new(&env)?.arg("import").arg(recording).args(["--map", &map, "--out", "trace.json"]).output()?.success()?;
+        HostCli::new(&env)?
+            .arg("import")
+            .arg(recording)
+            .args(["--map", &map, "--out", "trace.json"])
+            .output()?
+            .success()?;
         HostCli::new(&env)?.args(["compile", "trace.json", "--out", "workflow.json"]).output()?.success()?;
         Ok(Session { env, root })
     }
 
     fn run(&self, grant: &str, args: &[String]) -> Outcome<CliOutput> {
         let dir = format!("{}{grant}", self.root.display());
-        HostCli::new(&self.env)?.args(["run", "workflow.json", "--format", "json", "--dir", &dir]).args(args).output()
+        HostCli::new(&self.env)?
+            .args(["run", "workflow.json", "--format", "json", "--dir", &dir])
+            .args(args)
+            .output()
     }
 
     /// Agrees to every contract, by the digests that `review` shows.
@@ -65,7 +73,11 @@ impl Session {
     fn recorded(&self) -> Outcome<BTreeMap<String, Value>> {
         let workflow: Value = serde_json::from_str(&self.env.read("workflow.json")?)?;
         let nodes = workflow["nodes"].as_array().into_iter().flatten();
-        Ok(nodes.map(|node| (node["id"].as_str().unwrap_or_default().to_owned(), node["recorded"]["result"].clone())).collect())
+        Ok(nodes
+            .map(|node| {
+                (node["id"].as_str().unwrap_or_default().to_owned(), node["recorded"]["result"].clone())
+            })
+            .collect())
     }
 }
 
@@ -73,7 +85,8 @@ impl Session {
 fn lasting(value: &Value) -> Value {
     let Some(text) = value["content"].as_str() else { return value.clone() };
     let differs = ["created: ", "modified: ", "accessed: ", "permissions: "];
-    let lines: Vec<&str> = text.lines().filter(|line| !differs.iter().any(|start| line.starts_with(start))).collect();
+    let lines: Vec<&str> =
+        text.lines().filter(|line| !differs.iter().any(|start| line.starts_with(start))).collect();
     json!({"content": lines.join("\n")})
 }
 
@@ -116,7 +129,9 @@ fn a_recorded_session_of_writes_needs_its_approvals() -> Outcome<()> {
     assert!(missing.iter().all(|b| b["error"]["code"] == "approval-required"), "{blocked:#}");
 
     let ids: Vec<&str> = missing.iter().filter_map(|b| b["approval_id"].as_str()).collect();
-    let flags = |ids: &[&str]| ids.iter().flat_map(|id| ["--approve".to_owned(), (*id).to_owned()]).collect::<Vec<_>>();
+    let flags = |ids: &[&str]| {
+        ids.iter().flat_map(|id| ["--approve".to_owned(), (*id).to_owned()]).collect::<Vec<_>>()
+    };
     let partly = ids.get(..3).ok_or_else(|| Failure::new("fewer approvals than writes"))?;
     session.run(":rw", &flags(partly))?.expect_code(5)?;
     assert_eq!(snapshot(&session.root)?, before, "one approval is missing, so nothing ran");

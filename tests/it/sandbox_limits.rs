@@ -30,12 +30,7 @@ fn config() -> SandboxConfig {
 }
 
 fn grant(path: &Path, access: Access) -> Grants {
-    Grants {
-        dirs: vec![DirGrant {
-            path: path.to_owned(),
-            access,
-        }],
-    }
+    Grants { dirs: vec![DirGrant { path: path.to_owned(), access }] }
 }
 
 async fn load(sandbox: &Sandbox, grants: Grants, limits: Limits) -> Result<Arc<Plugin>, SandboxError> {
@@ -52,12 +47,7 @@ async fn load_bytes(
     grants: Grants,
     limits: Limits,
 ) -> Result<Arc<Plugin>, SandboxError> {
-    let source = PluginSource {
-        id: "hostile".parse().unwrap(),
-        wasm: wasm.into(),
-        grants,
-        limits,
-    };
+    let source = PluginSource { id: "hostile".parse().unwrap(), wasm: wasm.into(), grants, limits };
     sandbox.load(source).await
 }
 
@@ -81,10 +71,7 @@ impl Host {
         }
         let registry = Registry::build([plugin.registration(Trust::External)], &contracts).unwrap();
         let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
-        let policy = Policy {
-            effects,
-            ..Policy::default()
-        };
+        let policy = Policy { effects, ..Policy::default() };
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry,
             policy,
@@ -105,11 +92,7 @@ impl Host {
 
     async fn with_folder(path: &Path, access: Access) -> Host {
         let sandbox = Sandbox::new(config()).unwrap();
-        Host::of(
-            &load(&sandbox, grant(path, access), Limits::default())
-                .await
-                .unwrap(),
-        )
+        Host::of(&load(&sandbox, grant(path, access), Limits::default()).await.unwrap())
     }
 
     async fn call(&self, tool: &str, arg: &str) -> Result<Reply, CallError> {
@@ -143,19 +126,12 @@ fn text_of(answer: Result<Reply, CallError>) -> Result<String, Code> {
     let reply = answer.map_err(|error| error.code)?;
     match reply.content.first() {
         Some(Content::Text { text }) => Ok(text.clone()),
-        _ => Ok(reply
-            .structured
-            .map(|value| value.to_string())
-            .unwrap_or_default()),
+        _ => Ok(reply.structured.map(|value| value.to_string()).unwrap_or_default()),
     }
 }
 
 fn short_wall() -> Limits {
-    Limits {
-        wall: Duration::from_millis(300),
-        fuel: u64::MAX >> 1,
-        ..Limits::default()
-    }
+    Limits { wall: Duration::from_millis(300), fuel: u64::MAX >> 1, ..Limits::default() }
 }
 
 /// P02: each limit has a guest that breaks it, a code of its own, and a host that serves the next call.
@@ -163,14 +139,8 @@ fn short_wall() -> Limits {
 async fn each_limit_has_its_code_and_the_next_call_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let sandbox = Sandbox::new(config()).unwrap();
-    let little_fuel = Limits {
-        fuel: 50_000_000,
-        ..Limits::default()
-    };
-    let much_memory = Limits {
-        memory_bytes: 512 << 20,
-        ..Limits::default()
-    };
+    let little_fuel = Limits { fuel: 50_000_000, ..Limits::default() };
+    let much_memory = Limits { memory_bytes: 512 << 20, ..Limits::default() };
     let cases = [
         ("loop", little_fuel, Code::SandboxFuel),
         ("loop", short_wall(), Code::SandboxTimeout),
@@ -204,43 +174,13 @@ async fn a_component_that_needs_more_than_its_limits_is_refused_at_load() {
     let sandbox = Sandbox::new(config()).unwrap();
     let default = Limits::default();
     let cases = [
-        (
-            Limits {
-                instances: 1,
-                ..default
-            },
-            Code::SandboxResources,
-        ),
-        (
-            Limits {
-                memories: 0,
-                ..default
-            },
-            Code::SandboxResources,
-        ),
+        (Limits { instances: 1, ..default }, Code::SandboxResources),
+        (Limits { memories: 0, ..default }, Code::SandboxResources),
         (Limits { tables: 0, ..default }, Code::SandboxResources),
-        (
-            Limits {
-                table_elements: 1,
-                ..default
-            },
-            Code::SandboxResources,
-        ),
-        (
-            Limits {
-                memory_bytes: 65_536,
-                ..default
-            },
-            Code::SandboxMemory,
-        ),
+        (Limits { table_elements: 1, ..default }, Code::SandboxResources),
+        (Limits { memory_bytes: 65_536, ..default }, Code::SandboxMemory),
         (Limits { fuel: 10, ..default }, Code::SandboxFuel),
-        (
-            Limits {
-                transfer_bytes: 100,
-                ..default
-            },
-            Code::SandboxTransfer,
-        ),
+        (Limits { transfer_bytes: 100, ..default }, Code::SandboxTransfer),
     ];
     for (limits, code) in cases {
         let grants = grant(folder.path(), Access::ReadOnly);
@@ -272,10 +212,7 @@ async fn printing_too_much_is_refused_to_the_guest() {
 async fn failures_carry_no_path() {
     let host = Host::new(config(), Limits::default()).await;
     let error = host.call("trap", "no such thing").await.unwrap_err();
-    assert!(
-        error.message.contains("the words of the guest: no such thing"),
-        "{error}"
-    );
+    assert!(error.message.contains("the words of the guest: no such thing"), "{error}");
     assert!(!error.message.contains('/'), "{error}");
 
     let error = host.call("fail", "thing").await.unwrap_err();
@@ -314,11 +251,7 @@ async fn a_plugin_of_another_patch_version_loads() {
     };
     Host::of(&load("0.1.7").await.unwrap()).serves().await;
     for other in ["0.2.0", "1.0.0"] {
-        assert_eq!(
-            load(other).await.unwrap_err().code(),
-            Code::PluginVersion,
-            "{other}"
-        );
+        assert_eq!(load(other).await.unwrap_err().code(), Code::PluginVersion, "{other}");
     }
 }
 
@@ -327,19 +260,11 @@ async fn a_plugin_of_another_patch_version_loads() {
 async fn a_changed_cache_file_does_no_harm() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
-    let config = SandboxConfig {
-        cache_dir: Some(cache.clone()),
-        ..config()
-    };
+    let config = SandboxConfig { cache_dir: Some(cache.clone()), ..config() };
     let start = || Host::new(config.clone(), Limits::default());
     start().await.serves().await;
-    let files: Vec<_> = std::fs::read_dir(&cache)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    let [file] = files.as_slice() else {
-        panic!("{files:?}")
-    };
+    let files: Vec<_> = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [file] = files.as_slice() else { panic!("{files:?}") };
     let good = std::fs::read(file).unwrap();
     std::fs::write(file, &good[..good.len() / 2]).unwrap();
     start().await.serves().await;
@@ -363,10 +288,7 @@ async fn a_guest_sees_nothing_of_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap();
     let host = Host::with_folder(&path, Access::ReadOnly).await;
-    let expected = format!(
-        "env 0 args 0 folders {:?} passwd false",
-        [path.display().to_string()]
-    );
+    let expected = format!("env 0 args 0 folders {:?} passwd false", [path.display().to_string()]);
     assert_eq!(host.text("surroundings", "").await, Ok(expected));
 }
 
@@ -374,9 +296,7 @@ async fn a_guest_sees_nothing_of_the_machine() {
 #[tokio::test]
 async fn an_ungranted_interface_is_refused_at_load() {
     let sandbox = Sandbox::new(config()).unwrap();
-    let error = load(&sandbox, Grants::default(), Limits::default())
-        .await
-        .unwrap_err();
+    let error = load(&sandbox, Grants::default(), Limits::default()).await.unwrap_err();
     assert_eq!(error.code(), Code::PluginGrantMissing);
     assert!(error.message().contains("wasi:filesystem/types@0.2"), "{error}");
     let missing = grant(Path::new("/no/such/folder"), Access::ReadOnly);
@@ -408,33 +328,18 @@ async fn no_path_leads_out_of_a_granted_folder() {
         let host = Host::with_folder(&inside, access).await;
         for name in ["file", "near", "../inside/file"] {
             // The last one leaves the folder on its way, which is refused even though it comes back.
-            let expected = if name.starts_with("..") {
-                Err(Code::ToolFailed)
-            } else {
-                Ok("fine".into())
-            };
+            let expected = if name.starts_with("..") { Err(Code::ToolFailed) } else { Ok("fine".into()) };
             assert_eq!(host.text("read", &at(name)).await, expected, "{name}");
         }
         for name in ["../secret", "relative", "absolute", "magic/passwd", "/etc/passwd"] {
-            assert_eq!(
-                host.text("read", &at(name)).await,
-                Err(Code::ToolFailed),
-                "{name}"
-            );
-            assert_eq!(
-                host.text("write", &at(name)).await,
-                Err(Code::ToolFailed),
-                "{name}"
-            );
+            assert_eq!(host.text("read", &at(name)).await, Err(Code::ToolFailed), "{name}");
+            assert_eq!(host.text("write", &at(name)).await, Err(Code::ToolFailed), "{name}");
         }
         let written = host.text("write", &at("new")).await;
         assert_eq!(written.is_ok(), access == Access::ReadWrite, "{written:?}");
         assert_eq!(inside.join("new").exists(), access == Access::ReadWrite);
     }
-    assert_eq!(
-        std::fs::read_to_string(folder.path().join("secret")).unwrap(),
-        "top secret"
-    );
+    assert_eq!(std::fs::read_to_string(folder.path().join("secret")).unwrap(), "top secret");
 }
 
 /// P04: a folder that is replaced by a link after it was granted doesn't lead elsewhere.
@@ -504,10 +409,7 @@ async fn nested_calls_need_no_slot_of_their_own() {
 #[tokio::test]
 async fn dropping_a_call_stops_the_guest() {
     let one = SandboxConfig { slots: 1, ..config() };
-    let endless = Limits {
-        fuel: u64::MAX >> 1,
-        ..Limits::default()
-    };
+    let endless = Limits { fuel: u64::MAX >> 1, ..Limits::default() };
     let host = Host::new(one, endless).await;
     for tool in ["loop", "sleep"] {
         let dropped = tokio::time::timeout(Duration::from_millis(100), host.call(tool, "")).await;
@@ -519,11 +421,7 @@ async fn dropping_a_call_stops_the_guest() {
 /// P02: when every slot is taken for too long, the caller is told to come back.
 #[tokio::test]
 async fn a_full_sandbox_is_busy() {
-    let one = SandboxConfig {
-        slots: 1,
-        wait: Duration::from_millis(50),
-        ..config()
-    };
+    let one = SandboxConfig { slots: 1, wait: Duration::from_millis(50), ..config() };
     let host = Host::new(one, Limits::default()).await;
     let sleeper = host.clone();
     let sleeper = tokio::spawn(async move { sleeper.call("sleep", "60000").await });
@@ -537,11 +435,7 @@ async fn a_full_sandbox_is_busy() {
 /// P02: guests that run on every core leave the host responsive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn busy_guests_leave_room_for_others() {
-    let limits = Limits {
-        wall: Duration::from_secs(5),
-        fuel: u64::MAX >> 1,
-        ..Limits::default()
-    };
+    let limits = Limits { wall: Duration::from_secs(5), fuel: u64::MAX >> 1, ..Limits::default() };
     let host = Host::new(SandboxConfig { slots: 8, ..config() }, limits).await;
     let guests: Vec<_> = (0..4)
         .map(|_| {

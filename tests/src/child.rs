@@ -39,21 +39,12 @@ impl Running {
         let stdin = child.stdin.take();
         let stdout = read_lines(child.stdout.take());
         let stderr = read_lines(child.stderr.take());
-        Ok(Self {
-            child,
-            stdin,
-            stdout,
-            stderr,
-            errors: String::new(),
-        })
+        Ok(Self { child, stdin, stdout, stderr, errors: String::new() })
     }
 
     /// Writes to the child and flushes.
     pub(crate) fn write(&mut self, text: &str) -> Outcome<()> {
-        let stdin = self
-            .stdin
-            .as_mut()
-            .ok_or_else(|| Failure::new("standard input is closed"))?;
+        let stdin = self.stdin.as_mut().ok_or_else(|| Failure::new("standard input is closed"))?;
         stdin.write_all(text.as_bytes())?;
         Ok(stdin.flush()?)
     }
@@ -68,10 +59,7 @@ impl Running {
 
     /// The next line of standard output with its line end; `None` when the child has closed it.
     pub(crate) fn line(&mut self, until: Instant) -> Outcome<Option<String>> {
-        match self
-            .stdout
-            .recv_timeout(until.saturating_duration_since(Instant::now()))
-        {
+        match self.stdout.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
             Err(RecvTimeoutError::Timeout) => Err(Failure::new("no line in time")),
@@ -89,10 +77,7 @@ impl Running {
 
     /// Standard error so far; waits for its end until `until`.
     pub(crate) fn errors(&mut self, until: Instant) -> &str {
-        while let Ok(line) = self
-            .stderr
-            .recv_timeout(until.saturating_duration_since(Instant::now()))
-        {
+        while let Ok(line) = self.stderr.recv_timeout(until.saturating_duration_since(Instant::now())) {
             self.errors.push_str(&line);
         }
         &self.errors

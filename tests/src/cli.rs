@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::child::Running;
-use crate::{cache_dir, Failure, Outcome, TestEnv, host_binary};
+use crate::{Failure, Outcome, TestEnv, cache_dir, host_binary};
 
 /// Longer than any command takes on two busy cores, shorter than nextest's own limit.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -36,11 +36,7 @@ impl HostCli {
     }
 
     fn of(command: Command) -> Self {
-        Self {
-            command,
-            input: Vec::new(),
-            limit: LIMIT,
-        }
+        Self { command, input: Vec::new(), limit: LIMIT }
     }
 
     /// Adds one argument.
@@ -107,22 +103,12 @@ impl HostCli {
             Ok(text) => (false, text),
             Err(_) => (true, String::new()),
         };
-        let output = CliOutput {
-            command,
-            code: status.and_then(|status| status.code()),
-            stdout,
-            stderr,
-        };
+        let output = CliOutput { command, code: status.and_then(|status| status.code()), stdout, stderr };
         if status.is_none() {
-            return Err(Failure::new(format!(
-                "stopped after {:?}\n{output:?}",
-                self.limit
-            )));
+            return Err(Failure::new(format!("stopped after {:?}\n{output:?}", self.limit)));
         }
         if held {
-            return Err(Failure::new(format!(
-                "a child still holds standard output\n{output:?}"
-            )));
+            return Err(Failure::new(format!("a child still holds standard output\n{output:?}")));
         }
         Ok(output)
     }
@@ -163,9 +149,7 @@ impl CliOutput {
 
 impl fmt::Debug for CliOutput {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let code = self
-            .code
-            .map_or_else(|| "ended by a signal".to_owned(), |code| code.to_string());
+        let code = self.code.map_or_else(|| "ended by a signal".to_owned(), |code| code.to_string());
         writeln!(out, "command: {}", self.command)?;
         writeln!(out, "status:  {code}")?;
         for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
@@ -183,16 +167,10 @@ fn show(command: &Command) -> String {
     let quote = |word: &OsStr| {
         let text = word.to_string_lossy();
         let plain = |sign: char| sign.is_alphanumeric() || "-_./=:,@%+".contains(sign);
-        if text.is_empty() || !text.chars().all(plain) {
-            format!("'{text}'")
-        } else {
-            text.into_owned()
-        }
+        if text.is_empty() || !text.chars().all(plain) { format!("'{text}'") } else { text.into_owned() }
     };
-    let words: Vec<OsString> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(OsStr::to_owned)
-        .collect();
+    let words: Vec<OsString> =
+        std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_owned).collect();
     words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
@@ -207,10 +185,7 @@ mod tests {
     #[test]
     fn a_failed_expectation_shows_command_status_and_both_streams() {
         let env = TestEnv::new().unwrap();
-        let output = shell(&env, "cat; echo talk >&2; exit 3")
-            .input("data\n")
-            .output()
-            .unwrap();
+        let output = shell(&env, "cat; echo talk >&2; exit 3").input("data\n").output().unwrap();
         let fault = output.success().unwrap_err().to_string();
         let expected = "expected exit code 0\ncommand: sh -c 'cat; echo talk >&2; exit 3'\nstatus:  3\nstdout:\n  data\nstderr:\n  talk\n";
         assert_eq!(fault, expected);
@@ -220,14 +195,9 @@ mod tests {
     fn a_program_that_hangs_is_stopped_and_what_it_said_is_shown() {
         let env = TestEnv::new().unwrap();
         let start = Instant::now();
-        let fault = shell(&env, "echo before; exec sleep 600")
-            .limit(Duration::from_millis(300))
-            .output();
+        let fault = shell(&env, "echo before; exec sleep 600").limit(Duration::from_millis(300)).output();
         let fault = fault.unwrap_err().to_string();
-        assert!(
-            fault.starts_with("stopped after 300ms\n") && fault.contains("  before\n"),
-            "{fault}"
-        );
+        assert!(fault.starts_with("stopped after 300ms\n") && fault.contains("  before\n"), "{fault}");
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 
@@ -235,22 +205,14 @@ mod tests {
     fn input_larger_than_a_pipe_reaches_the_program_and_output_comes_back_whole() {
         let env = TestEnv::new().unwrap();
         let input = "line\n".repeat(100_000);
-        let output = shell(&env, "cat")
-            .input(input.clone())
-            .output()
-            .unwrap()
-            .success()
-            .unwrap();
+        let output = shell(&env, "cat").input(input.clone()).output().unwrap().success().unwrap();
         assert_eq!(output.stdout.len(), input.len());
     }
 
     #[test]
     fn a_program_that_reads_nothing_is_no_failure() {
         let env = TestEnv::new().unwrap();
-        let output = shell(&env, "echo '{\"a\":1}'")
-            .input("x".repeat(1 << 20))
-            .output()
-            .unwrap();
+        let output = shell(&env, "echo '{\"a\":1}'").input("x".repeat(1 << 20)).output().unwrap();
         assert_eq!(output.json().unwrap(), serde_json::json!({"a": 1}));
     }
 }

@@ -102,10 +102,7 @@ mod tests {
         let env = TestEnv::new().unwrap();
         let output = env.command("env").output().unwrap();
         let text = env.redactor().redact(&String::from_utf8(output.stdout).unwrap());
-        let mut names: Vec<&str> = text
-            .lines()
-            .filter_map(|line| Some(line.split_once('=')?.0))
-            .collect();
+        let mut names: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
         names.sort_unstable();
         assert_eq!(
             names,

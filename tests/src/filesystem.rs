@@ -32,12 +32,9 @@ pub fn seed(root: &Path) -> Outcome<()> {
         }
         fs::write(path, text)
     };
-    write(
-        "notes.txt",
-        "Release notes\n\n- sandbox limits are totals per call\n- policy denies by default\n",
-    )
-    .and_then(|()| write("docs/readme.md", "# Project\n\nNothing here yet.\n"))
-    .map_err(|why| Failure::at(root.display(), why))
+    write("notes.txt", "Release notes\n\n- sandbox limits are totals per call\n- policy denies by default\n")
+        .and_then(|()| write("docs/readme.md", "# Project\n\nNothing here yet.\n"))
+        .map_err(|why| Failure::at(root.display(), why))
 }
 
 /// The calls of the session, in order. The last one fails.
@@ -47,10 +44,7 @@ pub fn calls(root: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("list_directory", json!({"path": root})),
         ("read_text_file", json!({"path": path("notes.txt")})),
-        (
-            "write_file",
-            json!({"path": path("report.md"), "content": report}),
-        ),
+        ("write_file", json!({"path": path("report.md"), "content": report})),
         ("read_text_file", json!({"path": path("report.md")})),
         (
             "edit_file",
@@ -60,10 +54,7 @@ pub fn calls(root: &str) -> Vec<(&'static str, Value)> {
             }),
         ),
         ("create_directory", json!({"path": path("archive")})),
-        (
-            "move_file",
-            json!({"source": path("report.md"), "destination": path("archive/report.md")}),
-        ),
+        ("move_file", json!({"source": path("report.md"), "destination": path("archive/report.md")})),
         ("get_file_info", json!({"path": path("archive/report.md")})),
         ("read_text_file", json!({"path": path("report.md")})),
     ]
@@ -73,9 +64,7 @@ pub fn calls(root: &str) -> Vec<(&'static str, Value)> {
 ///
 /// The folder is left as the session leaves it, for comparison with what another server makes of it.
 pub fn record_filesystem_session(dir: &Path) -> Outcome<PathBuf> {
-    let dir = dir
-        .canonicalize()
-        .map_err(|why| Failure::at(dir.display(), why))?;
+    let dir = dir.canonicalize().map_err(|why| Failure::at(dir.display(), why))?;
     let root = dir.join("project");
     seed(&root)?;
     let env = TestEnv::new()?;
@@ -165,10 +154,7 @@ mod tests {
 
         let last: Value = serde_json::from_str(log.lines().last().unwrap_or_default())?;
         assert_eq!(last["message"]["result"]["isError"], true, "{last}");
-        assert!(
-            !log.contains(&*dir.path().to_string_lossy()),
-            "the real folder is in the log"
-        );
+        assert!(!log.contains(&*dir.path().to_string_lossy()), "the real folder is in the log");
         assert!(log.contains(ROOT));
         Ok(())
     }

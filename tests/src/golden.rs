@@ -68,9 +68,7 @@ fn check_file(path: &Path, actual: &str, bless: bool) -> Outcome<()> {
 /// The command that accepts the new result of the running test.
 pub(crate) fn bless_command() -> String {
     let thread = std::thread::current();
-    let name = std::env::var("NEXTEST_TEST_NAME")
-        .ok()
-        .or_else(|| thread.name().map(str::to_owned));
+    let name = std::env::var("NEXTEST_TEST_NAME").ok().or_else(|| thread.name().map(str::to_owned));
     match name.filter(|name| name != "main") {
         Some(name) => format!("BLESS=1 cargo nextest run --workspace -E 'test(={name})'"),
         None => "BLESS=1 cargo nextest run --workspace".to_owned(),
@@ -86,10 +84,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("case/expected.txt");
         let missing = check_file(&path, "one\n", false).unwrap_err().to_string();
-        assert!(
-            missing.contains("expected.txt is missing") && missing.contains("+one"),
-            "{missing}"
-        );
+        assert!(missing.contains("expected.txt is missing") && missing.contains("+one"), "{missing}");
 
         check_file(&path, "one\n", true).unwrap();
         check_file(&path, "one\n", false).unwrap();

@@ -14,16 +14,9 @@ pub fn host_binary() -> Outcome<PathBuf> {
     let name = format!("t2m-host{}", std::env::consts::EXE_SUFFIX);
     let test = std::env::current_exe()?;
     // Test executables are in `<profile>/deps/`, binaries in `<profile>/`.
-    let found = test
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|folder| folder.join(&name))
-        .find(|path| path.is_file());
+    let found = test.ancestors().skip(1).take(2).map(|folder| folder.join(&name)).find(|path| path.is_file());
     found.ok_or_else(|| {
-        Failure::new(format!(
-            "`{name}` is not built; run `cargo xtask test --only nextest`, which builds it"
-        ))
+        Failure::new(format!("`{name}` is not built; run `cargo xtask test --only nextest`, which builds it"))
     })
 }
 
@@ -31,11 +24,7 @@ pub fn host_binary() -> Outcome<PathBuf> {
 pub fn filesystem_server() -> Outcome<PathBuf> {
     let file = "npm/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
     let test = std::env::current_exe()?;
-    let found = test
-        .ancestors()
-        .skip(1)
-        .map(|folder| folder.join(file))
-        .find(|path| path.is_file());
+    let found = test.ancestors().skip(1).map(|folder| folder.join(file)).find(|path| path.is_file());
     found.ok_or_else(|| {
         Failure::new("the official filesystem server is not installed; run `cargo xtask test --only install`")
     })

@@ -30,8 +30,7 @@ impl Redactor {
     pub fn text(mut self, text: &str, name: &str) -> Self {
         if !text.is_empty() {
             self.replacements.push((text.to_owned(), name.to_owned()));
-            self.replacements
-                .sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
+            self.replacements.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         }
         self
     }
@@ -48,10 +47,8 @@ impl Redactor {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(sign) = rest.chars().next() {
-            let hit = self
-                .replacements
-                .iter()
-                .find_map(|(from, to)| Some((rest.strip_prefix(from.as_str())?, to)));
+            let hit =
+                self.replacements.iter().find_map(|(from, to)| Some((rest.strip_prefix(from.as_str())?, to)));
             if let Some((after, name)) = hit {
                 out.push_str(name);
                 rest = after;
@@ -61,11 +58,7 @@ impl Redactor {
             let width = if width == 0 { sign.len_utf8() } else { width };
             let (piece, after) = rest.split_at(width);
             if width > sign.len_utf8() {
-                out.extend(
-                    piece
-                        .chars()
-                        .map(|sign| if sign.is_ascii_digit() { '0' } else { sign }),
-                );
+                out.extend(piece.chars().map(|sign| if sign.is_ascii_digit() { '0' } else { sign }));
             } else {
                 out.push_str(piece);
             }
@@ -81,11 +74,7 @@ fn time_width(text: &str) -> usize {
     let mut signs = text.bytes();
     for shape in SHAPE.bytes() {
         let fits = |sign: u8| {
-            if shape == b'0' {
-                sign.is_ascii_digit()
-            } else {
-                sign == shape
-            }
+            if shape == b'0' { sign.is_ascii_digit() } else { sign == shape }
         };
         if !signs.next().is_some_and(fits) {
             return 0;
@@ -97,10 +86,7 @@ fn time_width(text: &str) -> usize {
         if number == 0 { 0 } else { number + 1 }
     });
     let zone = rest.get(fraction..).unwrap_or_default();
-    let offset = zone
-        .bytes()
-        .take(6)
-        .map(|sign| if sign.is_ascii_digit() { b'0' } else { sign });
+    let offset = zone.bytes().take(6).map(|sign| if sign.is_ascii_digit() { b'0' } else { sign });
     let offset: Vec<u8> = offset.collect();
     let zone = match offset.as_slice() {
         [b'Z', ..] => 1,
@@ -116,9 +102,7 @@ mod tests {
 
     #[test]
     fn the_longer_of_two_paths_wins_whatever_the_order() {
-        let redactor = Redactor::new()
-            .path(Path::new("/a"), "[a]")
-            .path(Path::new("/a/b"), "[b]");
+        let redactor = Redactor::new().path(Path::new("/a"), "[a]").path(Path::new("/a/b"), "[b]");
         assert_eq!(redactor.redact("/a/b/c /a/c é"), "[b]/c [a]/c é");
     }
 
@@ -126,10 +110,7 @@ mod tests {
     fn times_keep_their_width_and_other_numbers_stay() {
         let redactor = Redactor::new().times();
         for (text, expected) in [
-            (
-                "at 2026-11-29T20:55:00.816808Z.",
-                "at 0000-00-00T00:00:00.000000Z.",
-            ),
+            ("at 2026-11-29T20:55:00.816808Z.", "at 0000-00-00T00:00:00.000000Z."),
             ("2026-11-29T20:55:00+02:00 x", "0000-00-00T00:00:00+00:00 x"),
             ("2026-11-29 2026-11-29T20:55 7", "2026-11-29 2026-11-29T20:55 7"),
             ("2026-11-29T20:55:00", "2026-11-29T20:55:00"),

@@ -33,12 +33,7 @@ pub struct McpWireRecorder {
 impl McpWireRecorder {
     /// Starts a server. Each answer must come within `limit`.
     pub fn start(command: &mut Command, limit: Duration) -> Outcome<Self> {
-        Ok(Self {
-            server: Running::start(command)?,
-            log: String::new(),
-            limit,
-            last_id: 0,
-        })
+        Ok(Self { server: Running::start(command)?, log: String::new(), limit, last_id: 0 })
     }
 
     /// The handshake: `initialize`, then the notification that it's done. Returns the server's result.
@@ -57,13 +52,7 @@ impl McpWireRecorder {
         loop {
             let answer = self.request("tools/list", &params)?;
             let result = result_of("tools/list", answer)?;
-            tools.extend(
-                result
-                    .get("tools")
-                    .and_then(Value::as_array)
-                    .cloned()
-                    .unwrap_or_default(),
-            );
+            tools.extend(result.get("tools").and_then(Value::as_array).cloned().unwrap_or_default());
             match result.get("nextCursor") {
                 Some(cursor) => params = json!({"cursor": cursor}),
                 None => return Ok(tools),
@@ -100,11 +89,9 @@ impl McpWireRecorder {
     fn request(&mut self, method: &str, params: &Value) -> Outcome<Value> {
         self.last_id += 1;
         let id = self.last_id;
-        self.send(&format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#
-        ))
-        .and_then(|()| self.answer(id, Instant::now() + self.limit))
-        .map_err(|why| self.explain(method, &why))
+        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
+            .and_then(|()| self.answer(id, Instant::now() + self.limit))
+            .map_err(|why| self.explain(method, &why))
     }
 
     /// Reads until the answer to `id`; other messages are logged, and requests of the server refused.
@@ -141,18 +128,13 @@ impl McpWireRecorder {
     fn record(&mut self, direction: &str, message: &str) {
         let ts = now_rfc3339();
         // Writing to a string can't fail.
-        let _ = writeln!(
-            self.log,
-            r#"{{"ts": "{ts}", "direction": "{direction}", "message": {message}}}"#
-        );
+        let _ = writeln!(self.log, r#"{{"ts": "{ts}", "direction": "{direction}", "message": {message}}}"#);
     }
 
     fn explain(&mut self, method: &str, why: &Failure) -> Failure {
         // Time for the last words of a server that has just ended.
         let errors = self.server.errors(Instant::now() + Duration::from_millis(200));
-        Failure::new(format!(
-            "`{method}`: {why}\nthe server's standard error:\n{errors}"
-        ))
+        Failure::new(format!("`{method}`: {why}\nthe server's standard error:\n{errors}"))
     }
 }
 
@@ -218,36 +200,21 @@ mod tests {
         let env = TestEnv::new().unwrap();
         let mut recorder = shell(&env, "echo stuck >&2; exec sleep 600", SHORT);
         let fault = recorder.initialize().unwrap_err().to_string();
-        assert!(
-            fault.starts_with("`initialize`: no line in time") && fault.contains("stuck"),
-            "{fault}"
-        );
+        assert!(fault.starts_with("`initialize`: no line in time") && fault.contains("stuck"), "{fault}");
 
         let process = format!("/proc/{}", recorder.server_id());
         let process = std::path::Path::new(&process);
         let seen = process.exists();
         drop(recorder);
-        assert!(
-            !process.exists(),
-            "the server outlives its recorder (seen before: {seen})"
-        );
+        assert!(!process.exists(), "the server outlives its recorder (seen before: {seen})");
     }
 
     #[test]
     fn a_server_that_ends_or_talks_nonsense_is_reported_with_its_last_words() {
         let env = TestEnv::new().unwrap();
-        let fault = shell(&env, "read x; echo goodbye >&2", LONG)
-            .initialize()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            fault.contains("closed its output") && fault.contains("goodbye"),
-            "{fault}"
-        );
-        let fault = shell(&env, "echo hello; read x", LONG)
-            .initialize()
-            .unwrap_err()
-            .to_string();
+        let fault = shell(&env, "read x; echo goodbye >&2", LONG).initialize().unwrap_err().to_string();
+        assert!(fault.contains("closed its output") && fault.contains("goodbye"), "{fault}");
+        let fault = shell(&env, "echo hello; read x", LONG).initialize().unwrap_err().to_string();
         assert!(fault.contains("`hello`, which is not JSON"), "{fault}");
     }
 
@@ -265,21 +232,12 @@ read done
         let mut recorder = shell(&env, script, LONG);
         assert_eq!(recorder.initialize().unwrap(), json!({"a": 2, "z": 1}));
         let log = recorder.finish().unwrap();
-        let lines: Vec<Value> = log
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        let directions: Vec<&str> = lines
-            .iter()
-            .filter_map(|line| line["direction"].as_str())
-            .collect();
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let directions: Vec<&str> = lines.iter().filter_map(|line| line["direction"].as_str()).collect();
         let (ours, theirs) = ("client_to_server", "server_to_client");
         assert_eq!(directions, [ours, theirs, theirs, ours, theirs, ours]);
         assert_eq!(lines[3]["message"]["error"]["code"], -32601);
-        assert!(
-            log.contains(r#""result":{"z":1,"a":2}"#),
-            "the server's bytes were changed: {log}"
-        );
+        assert!(log.contains(r#""result":{"z":1,"a":2}"#), "the server's bytes were changed: {log}");
     }
 
     #[test]

@@ -112,7 +112,11 @@ mod tests {
             ("name = \"a\"\nversion = \"one\"\nwit = \"t2m:plugin@0.1.0\"\n", Code::FieldValue, "line 2"),
             ("name = \"a\"\nversion = \"0.1.0\"\nwit = \"other@0.1.0\"\n", Code::FieldValue, "line 3"),
             ("name = \"a\"\nversion = 1\nwit = \"t2m:plugin@0.1.0\"\n", Code::FieldType, "line 2"),
-            ("name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[ask]\n", Code::FieldUnknown, "line 4"),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[ask]\n",
+                Code::FieldUnknown,
+                "line 4",
+            ),
             (
                 "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\ndirs = \"all\"\n",
                 Code::FieldValue,

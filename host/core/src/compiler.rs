@@ -160,12 +160,7 @@ pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
     let wanted: Vec<Vec<u32>> = declared
         .into_iter()
         .zip(&inferred)
-        .map(|(declared, node)| {
-            declared
-                .into_iter()
-                .chain(node.also_after.iter().copied())
-                .collect()
-        })
+        .map(|(declared, node)| declared.into_iter().chain(node.also_after.iter().copied()).collect())
         .collect();
     let after = order::order(&kept, &data, &wanted);
     let output = lower::output(&kept, &data, &after);
@@ -177,11 +172,7 @@ pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
         .collect();
     dropped.sort_by_key(|(position, _)| *position);
     let workflow = Workflow {
-        name: options
-            .name
-            .clone()
-            .or_else(|| trace.name.clone())
-            .unwrap_or_else(|| "workflow".to_owned()),
+        name: options.name.clone().or_else(|| trace.name.clone()).unwrap_or_else(|| "workflow".to_owned()),
         inputs: lower::inputs(&trace.inputs),
         nodes,
         output,
@@ -227,12 +218,8 @@ fn select<'t>(trace: &'t Trace, options: &Options, report: &Report) -> Selected<
     let mut dropped = Vec::new();
     let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
     let mut repeats = dedup::Repeats::default();
-    let ids: HashMap<&str, usize> = trace
-        .events
-        .iter()
-        .enumerate()
-        .map(|(at, event)| (event.id.as_str(), at))
-        .collect();
+    let ids: HashMap<&str, usize> =
+        trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
     for (position, event) in trace.events.iter().enumerate() {
         let known = options.known_tools.get(event.tool.as_str());
         let facts = Facts::of(event, known);
@@ -259,22 +246,13 @@ fn select<'t>(trace: &'t Trace, options: &Options, report: &Report) -> Selected<
         let index = u32::try_from(kept.len()).unwrap_or(u32::MAX);
         repeats.keep(position, event, &facts, index);
         alias.insert(event.id.as_str(), index);
-        kept.push(Kept {
-            position,
-            event,
-            tool,
-            facts,
-        });
+        kept.push(Kept { position, event, tool, facts });
     }
     (kept, dropped, alias)
 }
 
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {
-    Dropped {
-        event: event.id.to_string(),
-        reason,
-        same_as,
-    }
+    Dropped { event: event.id.to_string(), reason, same_as }
 }
 
 /// Why an event can't be a node.
@@ -327,11 +305,7 @@ fn summarise(trace: &Trace, workflow: &Workflow, after: &[Vec<u32>]) -> CompileR
                     as they were";
         report.notes.push(note.to_owned());
     }
-    let unknown = workflow
-        .nodes
-        .iter()
-        .filter(|node| node.effect == Effect::Unknown)
-        .count();
+    let unknown = workflow.nodes.iter().filter(|node| node.effect == Effect::Unknown).count();
     if unknown > 0 {
         report.notes.push(format!(
             "{unknown} of {} nodes have an unknown effect: their recorded order is kept, and they don't run until \

@@ -50,9 +50,11 @@ pub struct PolicyDecision {
 pub struct Policy {
     /// Rules for every tool with an effect.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = {"enum": Effect::ALL}))]
     pub effects: BTreeMap<Effect, Action>,
     /// Rules for single tools.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = {"pattern": "^[A-Za-z0-9_.-]{1,128}$"}))]
     pub tools: BTreeMap<ToolName, Action>,
 }
 

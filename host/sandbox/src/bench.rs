@@ -23,12 +23,6 @@ async fn call(plugin: &Plugin, tool: &str, arguments: &str) -> wasmtime::Result<
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);
     let instance = plugin.pre.instantiate_async(&mut store).await?;
-    let answer = instance
-        .t2m_plugin_handler()
-        .call_call(&mut store, tool, arguments)
-        .await?;
-    Ok(answer
-        .ok()
-        .and_then(|result| result.structured)
-        .map_or(0, |text| text.len()))
+    let answer = instance.t2m_plugin_handler().call_call(&mut store, tool, arguments).await?;
+    Ok(answer.ok().and_then(|result| result.structured).map_or(0, |text| text.len()))
 }

@@ -56,19 +56,12 @@ impl Key {
         let mut hash = Sha256Hasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hash);
         hash.0.update(wasm.as_bytes());
-        Key {
-            wasm,
-            whole: hash.0.finalize().into(),
-        }
+        Key { wasm, whole: hash.0.finalize().into() }
     }
 
     fn file_name(&self) -> String {
         let whole = Digest::of_bytes(&self.whole).hex();
-        format!(
-            "{}-{}.cwasm",
-            self.wasm.hex(),
-            whole.get(..16).unwrap_or_default()
-        )
+        format!("{}-{}.cwasm", self.wasm.hex(), whole.get(..16).unwrap_or_default())
     }
 }
 
@@ -141,10 +134,7 @@ impl Cache {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fault(error)),
             _ => {}
         }
-        let mut cache = Cache {
-            dir: dir.to_owned(),
-            owner: 0,
-        };
+        let mut cache = Cache { dir: dir.to_owned(), owner: 0 };
         // A file made by this process tells who this process is.
         let probe = cache.temporary();
         let made = create(&probe).and_then(|file| file.metadata());
@@ -213,11 +203,7 @@ impl Cache {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn header_of(key: &Key, payload: &[u8]) -> [u8; HEADER] {
@@ -250,22 +236,11 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let cache = Cache::open(&folder.path().join("deep/cache")).unwrap();
             let wasm = wat::parse_str(WASM).unwrap();
-            Case {
-                _folder: folder,
-                engine: Engine::default(),
-                cache,
-                wasm,
-            }
+            Case { _folder: folder, engine: Engine::default(), cache, wasm }
         }
 
         fn compile(&self) {
-            compile(
-                &self.engine,
-                Some(&self.cache),
-                &self.wasm,
-                Digest::of_bytes(&self.wasm),
-            )
-            .unwrap();
+            compile(&self.engine, Some(&self.cache), &self.wasm, Digest::of_bytes(&self.wasm)).unwrap();
         }
 
         fn file(&self) -> PathBuf {
@@ -292,14 +267,7 @@ mod tests {
         foreign[MAGIC.len()] ^= 1;
         let mut longer = good.clone();
         longer.push(0);
-        let bad = [
-            changed,
-            foreign,
-            longer,
-            good[..good.len() - 1].to_vec(),
-            good[..10].to_vec(),
-            vec![],
-        ];
+        let bad = [changed, foreign, longer, good[..good.len() - 1].to_vec(), good[..10].to_vec(), vec![]];
         for (index, bytes) in bad.iter().enumerate() {
             fs::write(case.file(), bytes).unwrap();
             assert!(!case.usable(), "{index}");
@@ -320,10 +288,7 @@ mod tests {
         config.consume_fuel(true);
         let other = Engine::new(&config).unwrap();
         let digest = Digest::of_bytes(&case.wasm);
-        assert_ne!(
-            Key::new(&case.engine, digest).whole,
-            Key::new(&other, digest).whole
-        );
+        assert_ne!(Key::new(&case.engine, digest).whole, Key::new(&other, digest).whole);
     }
 
     /// P11: a folder that others may enter is not used, neither at start nor later.

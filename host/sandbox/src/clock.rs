@@ -75,10 +75,7 @@ impl VirtualClock {
     /// Clocks that start at a moment derived from the run, the same for all its calls.
     pub(crate) fn of_run(run: &str) -> VirtualClock {
         let spread = Seed::of_call(run, "", 0).word(16) % WALL_SPREAD;
-        VirtualClock {
-            passed: Arc::default(),
-            start: WALL_START + spread,
-        }
+        VirtualClock { passed: Arc::default(), start: WALL_START + spread }
     }
 
     fn read(&self) -> u64 {

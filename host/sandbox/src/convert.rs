@@ -28,10 +28,7 @@ const MAX_TOOL_CODE: usize = 64;
 const MAX_MESSAGE: usize = 16 << 10;
 
 fn json_limits(bytes: usize) -> Limits {
-    Limits {
-        bytes,
-        ..Limits::default()
-    }
+    Limits { bytes, ..Limits::default() }
 }
 
 /// Checks what `describe` returned and reports everything that is wrong with it.
@@ -58,18 +55,13 @@ pub(crate) fn descriptors(tools: Vec<Tool>, bytes: usize) -> Result<Vec<ToolDesc
             }
             Err(found) => {
                 let first = found.iter().next().map(ToString::to_string).unwrap_or_default();
-                problems.push(format!(
-                    "{which} schema of `{}` can't be read: {first}",
-                    printable(&tool.name)
-                ));
+                problems
+                    .push(format!("{which} schema of `{}` can't be read: {first}", printable(&tool.name)));
                 None
             }
         };
         let input = schema("input", &tool.input_schema, &mut problems);
-        let output = tool
-            .output_schema
-            .as_deref()
-            .map(|text| schema("output", text, &mut problems));
+        let output = tool.output_schema.as_deref().map(|text| schema("output", text, &mut problems));
         let name = match ToolName::new(tool.name.as_str()) {
             Ok(name) if !names.insert(name.clone()) => {
                 problems.push(format!("tool `{name}` is described twice"));
@@ -94,11 +86,7 @@ pub(crate) fn descriptors(tools: Vec<Tool>, bytes: usize) -> Result<Vec<ToolDesc
             writes: tool.writes,
         });
     }
-    if problems.is_empty() {
-        Ok(list)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(list) } else { Err(problems) }
 }
 
 fn effect(effect: types::Effect) -> Effect {
@@ -127,21 +115,13 @@ pub(crate) fn reply(result: types::ToolResult, usage: Usage, bytes: usize) -> Re
         Some(text) => match parse(text.as_bytes(), json_limits(bytes)) {
             Ok(value) => Some(value),
             Err(problems) => {
-                let first = problems
-                    .iter()
-                    .next()
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
+                let first = problems.iter().next().map(ToString::to_string).unwrap_or_default();
                 let message = format!("the structured result can't be read: {first}");
                 return Err(ToolFailure::host(Code::ResultNotJson, message));
             }
         },
     };
-    Ok(Reply {
-        content: result.content.into_iter().map(content).collect(),
-        structured,
-        usage,
-    })
+    Ok(Reply { content: result.content.into_iter().map(content).collect(), structured, usage })
 }
 
 fn content(block: types::Content) -> Content {
@@ -149,11 +129,9 @@ fn content(block: types::Content) -> Content {
         types::Content::Text(text) => Content::Text { text },
         types::Content::Image(types::Media { mime_type, data }) => Content::Image { mime_type, data },
         types::Content::Audio(types::Media { mime_type, data }) => Content::Audio { mime_type, data },
-        types::Content::Resource(types::EmbeddedResource { uri, media }) => Content::Resource {
-            uri,
-            mime_type: media.mime_type,
-            data: media.data,
-        },
+        types::Content::Resource(types::EmbeddedResource { uri, media }) => {
+            Content::Resource { uri, mime_type: media.mime_type, data: media.data }
+        }
     }
 }
 
@@ -180,10 +158,9 @@ pub(crate) fn to_guest(reply: Reply) -> types::ToolResult {
             Content::Text { text } => types::Content::Text(text),
             Content::Image { mime_type, data } => types::Content::Image(media(mime_type, data)),
             Content::Audio { mime_type, data } => types::Content::Audio(media(mime_type, data)),
-            Content::Resource { uri, mime_type, data } => types::Content::Resource(types::EmbeddedResource {
-                uri,
-                media: media(mime_type, data),
-            }),
+            Content::Resource { uri, mime_type, data } => {
+                types::Content::Resource(types::EmbeddedResource { uri, media: media(mime_type, data) })
+            }
             // A kind of block that this version of `wit/` has no word for.
             _ => return None,
         })
@@ -240,43 +217,22 @@ mod tests {
     /// P01: everything that is wrong with a description is reported at once.
     #[test]
     fn every_fault_of_a_description_is_reported() {
-        let tools = vec![
-            tool("a", "{}"),
-            tool("a", "{}"),
-            tool("b c", "{}"),
-            tool("d", "{"),
-            tool("e", "[1]"),
-        ];
+        let tools =
+            vec![tool("a", "{}"), tool("a", "{}"), tool("b c", "{}"), tool("d", "{"), tool("e", "[1]")];
         let problems = descriptors(tools, 1 << 20).unwrap_err();
         assert_eq!(problems.len(), 4, "{problems:?}");
-        assert_eq!(
-            descriptors(vec![tool("a", "{}")], 1 << 20).unwrap()[0].effect,
-            Effect::Pure
-        );
-        assert_eq!(
-            descriptors(vec![tool("a", "{}"); MAX_TOOLS + 1], 9)
-                .unwrap_err()
-                .len(),
-            1
-        );
+        assert_eq!(descriptors(vec![tool("a", "{}")], 1 << 20).unwrap()[0].effect, Effect::Pure);
+        assert_eq!(descriptors(vec![tool("a", "{}"); MAX_TOOLS + 1], 9).unwrap_err().len(), 1);
     }
 
     /// P01: a structured result that isn't JSON, or has a key twice, is a failure of the plugin.
     #[test]
     fn a_result_that_is_not_json_has_its_own_code() {
-        let result = |text: &str| types::ToolResult {
-            content: vec![],
-            structured: Some(text.into()),
-        };
+        let result = |text: &str| types::ToolResult { content: vec![], structured: Some(text.into()) };
         for bad in ["{", "nan", r#"{"a":1,"a":2}"#, "[1,2,3]"] {
-            let failure = reply(result(bad), Usage::default(), 20)
-                .map(|r| r.structured)
-                .map_err(|f| f.code);
-            let expected = if bad == "[1,2,3]" {
-                Ok(Some(json!([1, 2, 3])))
-            } else {
-                Err(Code::ResultNotJson)
-            };
+            let failure = reply(result(bad), Usage::default(), 20).map(|r| r.structured).map_err(|f| f.code);
+            let expected =
+                if bad == "[1,2,3]" { Ok(Some(json!([1, 2, 3]))) } else { Err(Code::ResultNotJson) };
             assert_eq!(failure, expected, "{bad}");
         }
     }

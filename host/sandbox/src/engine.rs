@@ -143,11 +143,7 @@ mod tests {
     #[test]
     fn the_choice_of_allocator_is_visible() {
         for pooling in [false, true] {
-            let config = SandboxConfig {
-                pooling: Some(pooling),
-                slots: 2,
-                ..SandboxConfig::default()
-            };
+            let config = SandboxConfig { pooling: Some(pooling), slots: 2, ..SandboxConfig::default() };
             let (_, info) = open(&config).unwrap();
             assert_eq!(info.pooling, pooling);
             assert_eq!(info.instances, 2 * (1 + config.nested_depth));

@@ -17,10 +17,7 @@ pub struct SandboxError {
 
 impl SandboxError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> SandboxError {
-        SandboxError {
-            code,
-            message: message.into(),
-        }
+        SandboxError { code, message: message.into() }
     }
 
     /// Stable code.

@@ -49,10 +49,7 @@ impl FromStr for DirGrant {
             let message = format!("`{text}` names no folder; write `FOLDER`, `FOLDER:ro` or `FOLDER:rw`");
             return Err(SandboxError::new(Code::GrantInvalid, message));
         }
-        Ok(DirGrant {
-            path: path.into(),
-            access,
-        })
+        Ok(DirGrant { path: path.into(), access })
     }
 }
 
@@ -114,22 +111,13 @@ impl OpenGrants {
 
 fn open_dir(grant: &DirGrant) -> Result<OpenDir, String> {
     let shown = grant.path.display();
-    let path = grant
-        .path
-        .canonicalize()
-        .map_err(|error| format!("folder `{shown}` can't be opened: {error}"))?;
+    let path =
+        grant.path.canonicalize().map_err(|error| format!("folder `{shown}` can't be opened: {error}"))?;
     let handle = Dir::open_ambient_dir(&path, ambient_authority())
         .map_err(|error| format!("folder `{shown}` can't be opened: {error}"))?;
-    let name = path
-        .to_str()
-        .ok_or_else(|| format!("folder `{shown}` has a name that is not UTF-8"))?
-        .to_owned();
-    Ok(OpenDir {
-        source: reopen_path(&handle, &path),
-        _handle: handle,
-        name,
-        access: grant.access,
-    })
+    let name =
+        path.to_str().ok_or_else(|| format!("folder `{shown}` has a name that is not UTF-8"))?.to_owned();
+    Ok(OpenDir { source: reopen_path(&handle, &path), _handle: handle, name, access: grant.access })
 }
 
 /// A path that leads to the open folder itself. By its ordinary path, a guest that may write in the folder
@@ -164,11 +152,7 @@ mod tests {
         assert_eq!(read("a:b"), ("a:b".into(), Access::ReadOnly));
         assert_eq!(read("C:rw:ro"), ("C:rw".into(), Access::ReadOnly));
         for bad in ["", ":rw"] {
-            assert_eq!(
-                bad.parse::<DirGrant>().unwrap_err().code(),
-                Code::GrantInvalid,
-                "{bad}"
-            );
+            assert_eq!(bad.parse::<DirGrant>().unwrap_err().code(), Code::GrantInvalid, "{bad}");
         }
     }
 
@@ -179,16 +163,11 @@ mod tests {
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         let missing = folder.path().join("missing");
-        let dirs = [folder.path(), &missing, &file].map(|path| DirGrant {
-            path: path.into(),
-            access: Access::ReadOnly,
-        });
+        let dirs = [folder.path(), &missing, &file]
+            .map(|path| DirGrant { path: path.into(), access: Access::ReadOnly });
         let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
         assert_eq!(error.code(), Code::GrantInvalid);
-        assert!(
-            error.message().contains("missing") && error.message().contains("file"),
-            "{error}"
-        );
+        assert!(error.message().contains("missing") && error.message().contains("file"), "{error}");
     }
 
     /// P03: two grants for one folder leave open which one holds.

@@ -56,12 +56,7 @@ const CAPABILITIES: [(&str, &str); 5] = [
 ];
 
 /// What this host itself offers.
-const OURS: [&str; 4] = [
-    "t2m:plugin/context",
-    "t2m:plugin/log",
-    "t2m:plugin/tools",
-    "t2m:plugin/types",
-];
+const OURS: [&str; 4] = ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/tools", "t2m:plugin/types"];
 
 /// Checks every import by name and reports all that can't be had.
 pub(crate) fn check(imports: &[String], files: bool) -> Result<(), SandboxError> {
@@ -86,32 +81,22 @@ fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
     if OURS.contains(&name) {
         return match version {
             Some(version) if version.works_with(WIT_VERSION) => Ok(()),
-            _ => Err((
-                Code::PluginVersion,
-                format!("imports `{shown}`; this host has version {WIT_VERSION}"),
-            )),
+            _ => {
+                Err((Code::PluginVersion, format!("imports `{shown}`; this host has version {WIT_VERSION}")))
+            }
         };
     }
     let capability = CAPABILITIES.iter().find(|(package, _)| name.starts_with(package));
     if let Some((package, how)) = capability
         && !(files && *package == "wasi:filesystem/")
     {
-        return Err((
-            Code::PluginGrantMissing,
-            format!("imports `{shown}`, which isn't granted: {how}"),
-        ));
+        return Err((Code::PluginGrantMissing, format!("imports `{shown}`, which isn't granted: {how}")));
     }
     let wasi = Version::parse("0.2.0");
     match (HARMLESS.contains(&name), version, wasi) {
         (true, Some(version), Some(wasi)) if version.works_with(wasi) => Ok(()),
-        (true, ..) => Err((
-            Code::PluginInvalid,
-            format!("imports `{shown}`; this host has WASI 0.2"),
-        )),
-        (false, ..) => Err((
-            Code::PluginInvalid,
-            format!("imports `{shown}`, which this host doesn't know"),
-        )),
+        (true, ..) => Err((Code::PluginInvalid, format!("imports `{shown}`; this host has WASI 0.2"))),
+        (false, ..) => Err((Code::PluginInvalid, format!("imports `{shown}`, which this host doesn't know"))),
     }
 }
 
@@ -166,34 +151,23 @@ mod tests {
         let files = ["wasi:filesystem/types@0.2.6"];
         assert_eq!(code(&files, false), Err(Code::PluginGrantMissing));
         assert_eq!(code(&files, true), Ok(()));
-        for never in [
-            "wasi:sockets/tcp@0.2.0",
-            "wasi:http/outgoing-handler@0.2.0",
-            "wasi:keyvalue/store@0.2.0",
-        ] {
+        for never in
+            ["wasi:sockets/tcp@0.2.0", "wasi:http/outgoing-handler@0.2.0", "wasi:keyvalue/store@0.2.0"]
+        {
             assert_eq!(code(&[never], true), Err(Code::PluginGrantMissing), "{never}");
         }
         let names = ["wasi:sockets/tcp@0.2.0".to_owned(), "evil:thing/x".to_owned()];
         let message = check(&names, true).unwrap_err().message().to_owned();
-        assert!(
-            message.contains("wasi:sockets/tcp@0.2.0") && message.contains("evil:thing/x"),
-            "{message}"
-        );
+        assert!(message.contains("wasi:sockets/tcp@0.2.0") && message.contains("evil:thing/x"), "{message}");
     }
 
     /// P01: versions that the linker could not serve are refused with the reason.
     #[test]
     fn an_import_of_another_version_is_refused() {
-        assert_eq!(
-            code(&["t2m:plugin/log@0.1.9", "wasi:io/poll@0.2.12"], false),
-            Ok(())
-        );
+        assert_eq!(code(&["t2m:plugin/log@0.1.9", "wasi:io/poll@0.2.12"], false), Ok(()));
         assert_eq!(code(&["t2m:plugin/log@0.2.0"], false), Err(Code::PluginVersion));
         assert_eq!(code(&["wasi:io/poll@0.3.0"], false), Err(Code::PluginInvalid));
         assert_eq!(code(&["wasi:io/poll"], false), Err(Code::PluginInvalid));
-        assert_eq!(
-            code(&["t2m:plugin/secrets@0.1.0"], false),
-            Err(Code::PluginInvalid)
-        );
+        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], false), Err(Code::PluginInvalid));
     }
 }

@@ -116,14 +116,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(limits: Limits) -> Meter {
-        Meter {
-            limits,
-            memory: 0,
-            elements: 0,
-            peak: 0,
-            memory_refused: false,
-            table_refused: false,
-        }
+        Meter { limits, memory: 0, elements: 0, peak: 0, memory_refused: false, table_refused: false }
     }
 }
 
@@ -183,10 +176,7 @@ mod tests {
     /// P02: the limit is a sum over all memories, not one for each.
     #[test]
     fn many_small_memories_count_as_one_large() {
-        let mut meter = Meter::new(Limits {
-            memory_bytes: 100,
-            ..Limits::default()
-        });
+        let mut meter = Meter::new(Limits { memory_bytes: 100, ..Limits::default() });
         assert!(meter.memory_growing(0, 60, None).unwrap());
         assert!(!meter.memory_growing(0, 60, None).unwrap());
         assert!(meter.memory_refused);
@@ -198,14 +188,8 @@ mod tests {
     /// P02: a plugin can't raise its limits above the ceiling.
     #[test]
     fn the_smaller_limit_counts() {
-        let low = Limits {
-            fuel: 1,
-            ..Limits::ceiling()
-        };
+        let low = Limits { fuel: 1, ..Limits::ceiling() };
         let both = low.min(Limits::default());
-        assert_eq!(
-            (both.fuel, both.memory_bytes),
-            (1, Limits::default().memory_bytes)
-        );
+        assert_eq!((both.fuel, both.memory_bytes), (1, Limits::default().memory_bytes));
     }
 }

@@ -17,10 +17,7 @@ const MAX_PANIC: usize = 200;
 
 /// Errors of the engine that have no type of their own, known by their text.
 const TEXTS: [(&str, Code); 5] = [
-    (
-        "fuel allocated for hostcalls has been exhausted",
-        Code::SandboxTransfer,
-    ),
+    ("fuel allocated for hostcalls has been exhausted", Code::SandboxTransfer),
     ("store handle limit exceeded", Code::SandboxHandles),
     ("resource limit exceeded", Code::SandboxResources),
     ("exceeds memory limits", Code::SandboxMemory),
@@ -58,10 +55,7 @@ fn code_of(error: &wasmtime::Error, state: &State) -> Code {
         Some(Trap::StackOverflow) => return Code::SandboxStack,
         _ => {}
     }
-    if matches!(
-        error.downcast_ref::<ResourceTableError>(),
-        Some(ResourceTableError::Full)
-    ) {
+    if matches!(error.downcast_ref::<ResourceTableError>(), Some(ResourceTableError::Full)) {
         return Code::SandboxHandles;
     }
     for cause in error.chain() {

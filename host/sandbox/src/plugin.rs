@@ -96,13 +96,7 @@ impl Plugin {
 
 impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Plugin({} {}, {} tools)",
-            self.id,
-            self.digest,
-            self.tools.len()
-        )
+        write!(f, "Plugin({} {}, {} tools)", self.id, self.digest, self.tools.len())
     }
 }
 
@@ -135,18 +129,9 @@ pub(crate) async fn describe(
 }
 
 async fn open(shared: &Arc<Shared>, source: PluginSource, files: bool) -> Result<Plugin, SandboxError> {
-    let PluginSource {
-        id,
-        wasm,
-        grants,
-        limits,
-    } = source;
+    let PluginSource { id, wasm, grants, limits } = source;
     if wasm.len() > shared.config.max_wasm_bytes {
-        let message = format!(
-            "{} bytes, at most {} are compiled",
-            wasm.len(),
-            shared.config.max_wasm_bytes
-        );
+        let message = format!("{} bytes, at most {} are compiled", wasm.len(), shared.config.max_wasm_bytes);
         return Err(SandboxError::new(Code::FileTooLarge, message));
     }
     let grants = OpenGrants::open(&grants)?;
@@ -188,13 +173,6 @@ fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, Sandbo
     let component = cache::compile(&shared.engine, shared.cache.as_ref(), wasm, digest).map_err(invalid)?;
     let linker = imports::linker(&shared.engine, files)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
-    let pre = linker
-        .instantiate_pre(&component)
-        .and_then(PluginPre::new)
-        .map_err(invalid)?;
-    Ok(Prepared {
-        inspected,
-        digest,
-        pre,
-    })
+    let pre = linker.instantiate_pre(&component).and_then(PluginPre::new).map_err(invalid)?;
+    Ok(Prepared { inspected, digest, pre })
 }

@@ -57,9 +57,7 @@ impl Default for SandboxConfig {
 impl SandboxConfig {
     /// Instances that may live at once: each call that holds a slot, with the nested calls below it.
     pub(crate) fn instances(&self) -> u32 {
-        self.slots
-            .max(1)
-            .saturating_mul(self.nested_depth.saturating_add(1))
+        self.slots.max(1).saturating_mul(self.nested_depth.saturating_add(1))
     }
 }
 
@@ -85,12 +83,7 @@ impl Sandbox {
         let (engine, info) = engine::open(&config)?;
         engine::start_ticker(&engine)?;
         let slots = Semaphore::new(usize::try_from(config.slots.max(1)).unwrap_or(Semaphore::MAX_PERMITS));
-        let shared = Arc::new(Shared {
-            engine,
-            slots,
-            cache,
-            config,
-        });
+        let shared = Arc::new(Shared { engine, slots, cache, config });
         Ok(Sandbox { shared, info })
     }
 
@@ -113,8 +106,6 @@ impl Sandbox {
 
 impl std::fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sandbox")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Sandbox").field("info", &self.info).finish_non_exhaustive()
     }
 }

@@ -24,11 +24,7 @@ const MAX_IMPORTS: usize = 1_000;
 const HANDLER: &str = "t2m:plugin/handler";
 
 /// The version of `wit/` that this host serves.
-pub(crate) const WIT_VERSION: Version = Version {
-    major: 0,
-    minor: 1,
-    patch: 0,
-};
+pub(crate) const WIT_VERSION: Version = Version { major: 0, minor: 1, patch: 0 };
 
 /// What a plugin was built with, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -129,17 +125,12 @@ pub(crate) fn inspect(wasm: &[u8]) -> Result<Inspected, SandboxError> {
     if let Some(sdk) = &section {
         check_version(&sdk.wit)?;
     }
-    Ok(Inspected {
-        sdk: section,
-        imports,
-    })
+    Ok(Inspected { sdk: section, imports })
 }
 
 fn read_section(bytes: &[u8]) -> Result<SdkVersion, SandboxError> {
     if bytes.len() > MAX_SECTION {
-        return Err(invalid(format!(
-            "section `{SECTION}` is larger than {MAX_SECTION} bytes"
-        )));
+        return Err(invalid(format!("section `{SECTION}` is larger than {MAX_SECTION} bytes")));
     }
     serde_json::from_slice(bytes)
         .map_err(|error| invalid(format!("section `{SECTION}` can't be read: {error}")))
@@ -160,10 +151,8 @@ fn check_version(text: &str) -> Result<(), SandboxError> {
     if Version::parse(text).is_some_and(|version| version.works_with(WIT_VERSION)) {
         return Ok(());
     }
-    let message = format!(
-        "built for `t2m:plugin` {}; this host has {WIT_VERSION}",
-        crate::state::printable(text)
-    );
+    let message =
+        format!("built for `t2m:plugin` {}; this host has {WIT_VERSION}", crate::state::printable(text));
     Err(SandboxError::new(Code::PluginVersion, message))
 }
 
@@ -185,9 +174,7 @@ mod tests {
     }
 
     fn code(wasm: &[u8]) -> Result<Option<String>, Code> {
-        inspect(wasm)
-            .map(|found| found.sdk.map(|s| s.wit))
-            .map_err(|e| e.code())
+        inspect(wasm).map(|found| found.sdk.map(|s| s.wit)).map_err(|e| e.code())
     }
 
     /// P01: a plugin of an older or newer patch version loads, one of another minor version doesn't.
@@ -204,10 +191,7 @@ mod tests {
             let section = format!(r#"{{"wit":"{wit}","sdk":"0.1.0","later":1}}"#);
             assert_eq!(code(&component(export, &section)), expected, "{export} {wit}");
         }
-        assert_eq!(
-            code(&component("t2m:plugin/handler@0.1.0", "{}{}")),
-            Err(Code::PluginInvalid)
-        );
+        assert_eq!(code(&component("t2m:plugin/handler@0.1.0", "{}{}")), Err(Code::PluginInvalid));
     }
 
     /// P03: only what the component itself imports counts, and all of it is seen.
@@ -220,13 +204,7 @@ mod tests {
     /// P01: what is no component is refused with one code.
     #[test]
     fn what_is_no_component_is_refused() {
-        for bytes in [
-            b"".as_slice(),
-            b"\0asm",
-            b"\0asm\x01\0\0\0",
-            b"hello",
-            b"\0asm\x0d\0\x01\0garbage",
-        ] {
+        for bytes in [b"".as_slice(), b"\0asm", b"\0asm\x01\0\0\0", b"hello", b"\0asm\x0d\0\x01\0garbage"] {
             assert_eq!(code(bytes), Err(Code::PluginInvalid), "{bytes:?}");
         }
     }

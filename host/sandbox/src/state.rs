@@ -28,10 +28,7 @@ const LOG_LINE_COST: u64 = 16;
 const DEADLINE_STEP_MS: u64 = 100;
 
 /// What an instance was made for.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each call; a box would cost an allocation"
-)]
+#[expect(clippy::large_enum_variant, reason = "one for each call; a box would cost an allocation")]
 pub(crate) enum Serving {
     /// To say what it offers.
     Describe,
@@ -102,10 +99,7 @@ impl State {
 
     /// The way to the clock, for the linker.
     pub(crate) fn clock(&mut self) -> ClockView<'_> {
-        ClockView {
-            clock: &self.clock,
-            table: &mut self.table,
-        }
+        ClockView { clock: &self.clock, table: &mut self.table }
     }
 
     /// The table of handles, for the linker.
@@ -165,10 +159,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView {
-            ctx: &mut self.wasi,
-            table: &mut self.table,
-        }
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
     }
 }
 
@@ -226,22 +217,13 @@ impl tools::Host for State {
         arguments: String,
     ) -> wasmtime::Result<Result<types::ToolResult, types::ToolError>> {
         let Serving::Call(call) = &self.serving else {
-            return Ok(Err(convert::refusal(
-                Code::CallUnverified,
-                "`describe` may not call tools",
-            )));
+            return Ok(Err(convert::refusal(Code::CallUnverified, "`describe` may not call tools")));
         };
-        let limits = t2m_core::json::Limits {
-            bytes: self.limits.transfer_bytes,
-            ..Default::default()
-        };
+        let limits = t2m_core::json::Limits { bytes: self.limits.transfer_bytes, ..Default::default() };
         let arguments = match t2m_core::json::parse(arguments.as_bytes(), limits) {
             Ok(arguments) => arguments,
             Err(problems) => {
-                return Ok(Err(convert::refusal(
-                    Code::ArgumentsInvalid,
-                    &problems.to_string(),
-                )));
+                return Ok(Err(convert::refusal(Code::ArgumentsInvalid, &problems.to_string())));
             }
         };
         let answer = call.nested().call(&tool, arguments).await;

@@ -67,37 +67,20 @@ impl std::error::Error for Failure {}
 pub fn compile(sources: &[&str]) -> Result<Vec<Component>, Failure> {
     let root = place::workspace(&variable("CARGO_MANIFEST_DIR")?)?;
     let target = place::target_folder(&variable("OUT_DIR")?)?.join("guests");
-    let nested = Nested {
-        cargo: variable("CARGO")?,
-        rustc: variable("RUSTC")?,
-        root: root.clone(),
-        target,
-    };
-    let sources = sources
-        .iter()
-        .map(|source| Source::find(&root, source))
-        .collect::<Result<Vec<_>, _>>()?;
+    let nested = Nested { cargo: variable("CARGO")?, rustc: variable("RUSTC")?, root: root.clone(), target };
+    let sources = sources.iter().map(|source| Source::find(&root, source)).collect::<Result<Vec<_>, _>>()?;
     for path in place::inputs(&root, &sources) {
         tell(&format!("cargo:rerun-if-changed={}", path.display()));
     }
     if !nested.has_target()? {
-        tell(
-            "cargo:warning=adding the target wasm32-wasip2 with rustup, which plugins are compiled for",
-        );
+        tell("cargo:warning=adding the target wasm32-wasip2 with rustup, which plugins are compiled for");
         nested.add_target()?;
     }
     let mut components = Vec::new();
     for source in sources {
         let path = nested.build(&source)?;
-        tell(&format!(
-            "cargo:rustc-env={}={}",
-            place::variable_name(&source.name),
-            path.display()
-        ));
-        components.push(Component {
-            name: source.name,
-            path,
-        });
+        tell(&format!("cargo:rustc-env={}={}", place::variable_name(&source.name), path.display()));
+        components.push(Component { name: source.name, path });
     }
     Ok(components)
 }
@@ -109,10 +92,7 @@ fn variable(name: &str) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new(format!("{name} is not set: call this from a build script")))
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "a build script speaks to cargo on standard output"
-)]
+#[expect(clippy::print_stdout, reason = "a build script speaks to cargo on standard output")]
 fn tell(directive: &str) {
     println!("{directive}");
 }

@@ -27,10 +27,8 @@ impl Nested {
     /// Whether the toolchain in use can compile for wasm.
     pub(crate) fn has_target(&self) -> Result<bool, Failure> {
         let mut command = self.command(&self.rustc);
-        let output = command
-            .args(["--print", "sysroot"])
-            .output()
-            .map_err(|error| cannot_run("rustc", &error))?;
+        let output =
+            command.args(["--print", "sysroot"]).output().map_err(|error| cannot_run("rustc", &error))?;
         let sysroot = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         Ok(sysroot.join("lib/rustlib").join(TARGET).is_dir())
     }
@@ -38,10 +36,7 @@ impl Nested {
     /// Adds the target to the toolchain in use, which rustup finds by the workspace's folder.
     pub(crate) fn add_target(&self) -> Result<(), Failure> {
         let mut command = self.command("rustup");
-        let status = command
-            .args(["target", "add", TARGET])
-            .stdout(Stdio::null())
-            .status();
+        let status = command.args(["target", "add", TARGET]).stdout(Stdio::null()).status();
         if status.is_ok_and(|status| status.success()) {
             return Ok(());
         }
@@ -73,10 +68,7 @@ impl Nested {
         command.arg("--target-dir").arg(&self.target);
         // Standard error is shown by the outer cargo if this fails; standard output would be read as
         // directives.
-        let status = command
-            .stdout(Stdio::null())
-            .status()
-            .map_err(|error| cannot_run("cargo", &error))?;
+        let status = command.stdout(Stdio::null()).status().map_err(|error| cannot_run("cargo", &error))?;
         if !status.success() {
             return Err(Failure::new(format!(
                 "the plugin {} does not compile ({status}), see above",
@@ -113,13 +105,7 @@ fn cannot_run(program: &str, error: &std::io::Error) -> Failure {
 /// Tells whether a variable describes the outer crate or build. The job server (`CARGO_MAKEFLAGS`) and the
 /// user's settings, such as a proxy, stay.
 fn is_for_outer_crates(name: &str) -> bool {
-    const PREFIXES: [&str; 5] = [
-        "CARGO_FEATURE_",
-        "CARGO_CFG_",
-        "CARGO_PKG_",
-        "CARGO_MANIFEST_",
-        "DEP_",
-    ];
+    const PREFIXES: [&str; 5] = ["CARGO_FEATURE_", "CARGO_CFG_", "CARGO_PKG_", "CARGO_MANIFEST_", "DEP_"];
     const NAMES: [&str; 18] = [
         "RUSTFLAGS",
         "CARGO_ENCODED_RUSTFLAGS",
@@ -162,8 +148,7 @@ mod tests {
     #[test]
     fn the_example_is_a_component_that_names_its_versions() {
         let root = workspace(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
         let nested = Nested {
             cargo: PathBuf::from(env!("CARGO")),
             rustc: PathBuf::from("rustc"),
@@ -171,20 +156,11 @@ mod tests {
             root: root.clone(),
         };
         assert!(nested.has_target().unwrap());
-        let component = nested
-            .build(&Source::find(&root, "plugin-sdk#hello").unwrap())
-            .unwrap();
+        let component = nested.build(&Source::find(&root, "plugin-sdk#hello").unwrap()).unwrap();
         let bytes = std::fs::read(component).unwrap();
         // The preamble of a component, version 13, layer 1.
         assert!(bytes.starts_with(b"\0asm\x0d\0\x01\0"));
-        let section = format!(
-            r#"t2m-plugin{{"wit":"0.1.0","sdk":"{}"}}"#,
-            env!("CARGO_PKG_VERSION")
-        );
-        assert!(
-            bytes
-                .windows(section.len())
-                .any(|window| window == section.as_bytes())
-        );
+        let section = format!(r#"t2m-plugin{{"wit":"0.1.0","sdk":"{}"}}"#, env!("CARGO_PKG_VERSION"));
+        assert!(bytes.windows(section.len()).any(|window| window == section.as_bytes()));
     }
 }

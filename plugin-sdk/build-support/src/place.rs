@@ -26,27 +26,14 @@ impl Source {
         };
         let manifest = folder.join("Cargo.toml");
         let text = fs::read_to_string(&manifest).map_err(|error| {
-            Failure::new(format!(
-                "`{source}` is no crate: {}: {error}",
-                manifest.display()
-            ))
+            Failure::new(format!("`{source}` is no crate: {}: {error}", manifest.display()))
         })?;
         let package = package_name(&text)
             .ok_or_else(|| Failure::new(format!("{} names no package", manifest.display())))?
             .to_owned();
-        let last = folder
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let name = example
-            .map(str::to_owned)
-            .or(last)
-            .unwrap_or_else(|| package.clone());
-        Ok(Self {
-            name,
-            package,
-            folder,
-            is_example: example.is_some(),
-        })
+        let last = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = example.map(str::to_owned).or(last).unwrap_or_else(|| package.clone());
+        Ok(Self { name, package, folder, is_example: example.is_some() })
     }
 
     /// The file name cargo gives the component.
@@ -61,19 +48,11 @@ impl Source {
 
 /// The `name` of the `[package]` table, which a manifest has on a line of its own.
 fn package_name(manifest: &str) -> Option<&str> {
-    let package = manifest
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != "[package]")
-        .skip(1);
-    let mut names = package
-        .take_while(|line| !line.starts_with('['))
-        .filter_map(|line| line.strip_prefix("name"));
+    let package = manifest.lines().map(str::trim).skip_while(|line| *line != "[package]").skip(1);
+    let mut names =
+        package.take_while(|line| !line.starts_with('[')).filter_map(|line| line.strip_prefix("name"));
     let value = names.next()?.trim_start().strip_prefix('=')?.trim_start();
-    value
-        .strip_prefix('"')?
-        .split_once('"')
-        .map(|(name, _)| name)
+    value.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
 }
 
 /// The nearest folder above a crate whose manifest is that of a workspace.
@@ -92,10 +71,7 @@ pub(crate) fn workspace(crate_folder: &Path) -> Result<PathBuf, Failure> {
 /// cargo tagged, which is also right for builds with `--target`. Cargo tags only what it made itself, so
 /// without a tag it is the folder above `<profile>/build/<package>/out`.
 pub(crate) fn target_folder(out: &Path) -> Result<PathBuf, Failure> {
-    let tagged = out
-        .ancestors()
-        .take(8)
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    let tagged = out.ancestors().take(8).find(|folder| folder.join("CACHEDIR.TAG").is_file());
     tagged
         .or_else(|| out.ancestors().nth(4))
         .map(Path::to_path_buf)
@@ -104,14 +80,8 @@ pub(crate) fn target_folder(out: &Path) -> Result<PathBuf, Failure> {
 
 /// What a component is made from. Only what exists: cargo takes a missing path for a changed one.
 pub(crate) fn inputs(root: &Path, sources: &[Source]) -> Vec<PathBuf> {
-    let shared = [
-        "Cargo.toml",
-        "Cargo.lock",
-        "rust-toolchain.toml",
-        ".cargo",
-        "wit",
-        "plugin-sdk/Cargo.toml",
-    ];
+    let shared =
+        ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo", "wit", "plugin-sdk/Cargo.toml"];
     let mut paths: Vec<PathBuf> = shared.iter().map(|path| root.join(path)).collect();
     paths.push(root.join("plugin-sdk/src"));
     for source in sources {
@@ -146,30 +116,18 @@ mod tests {
     fn sources_are_folders_or_examples() {
         let root = root();
         let math = Source::find(&root, "plugins/math").unwrap();
-        assert_eq!(
-            (math.name.as_str(), math.package.as_str()),
-            ("math", "t2m-plugin-math")
-        );
+        assert_eq!((math.name.as_str(), math.package.as_str()), ("math", "t2m-plugin-math"));
         assert_eq!(math.file(), Path::new("t2m_plugin_math.wasm"));
         let hello = Source::find(&root, "plugin-sdk#hello").unwrap();
-        assert_eq!(
-            (hello.name.as_str(), hello.package.as_str()),
-            ("hello", "t2m-plugin-sdk")
-        );
+        assert_eq!((hello.name.as_str(), hello.package.as_str()), ("hello", "t2m-plugin-sdk"));
         assert_eq!(hello.file(), Path::new("examples/hello.wasm"));
         let error = Source::find(&root, "plugins/none").unwrap_err();
-        assert!(
-            error.to_string().starts_with("`plugins/none` is no crate"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("`plugins/none` is no crate"), "{error}");
     }
 
     #[test]
     fn the_package_is_named_in_its_table() {
-        assert_eq!(
-            package_name("[lib]\nname = \"x\"\n[package]\nversion = \"1\"\nname=\"y\"\n"),
-            Some("y")
-        );
+        assert_eq!(package_name("[lib]\nname = \"x\"\n[package]\nversion = \"1\"\nname=\"y\"\n"), Some("y"));
         assert_eq!(package_name("[package]\n[lib]\nname = \"x\"\n"), None);
     }
 
@@ -178,14 +136,8 @@ mod tests {
         let root = root();
         let sources = [Source::find(&root, "plugins/math").unwrap()];
         let inputs = inputs(&root, &sources);
-        assert!(
-            inputs.contains(&root.join("wit")) && inputs.contains(&root.join("plugins/math/src"))
-        );
-        assert!(
-            inputs
-                .iter()
-                .all(|path| path.exists() && !path.ends_with("README.md"))
-        );
+        assert!(inputs.contains(&root.join("wit")) && inputs.contains(&root.join("plugins/math/src")));
+        assert!(inputs.iter().all(|path| path.exists() && !path.ends_with("README.md")));
     }
 
     #[test]

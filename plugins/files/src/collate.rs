@@ -14,11 +14,7 @@ const SYMBOLS: &str = "\t\n\u{b}\u{c}\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$";
 pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let primary = a.chars().map(weight).cmp(b.chars().map(weight));
     primary
-        .then_with(|| {
-            a.chars()
-                .map(char::is_uppercase)
-                .cmp(b.chars().map(char::is_uppercase))
-        })
+        .then_with(|| a.chars().map(char::is_uppercase).cmp(b.chars().map(char::is_uppercase)))
         .then_with(|| a.cmp(b))
 }
 
@@ -36,37 +32,8 @@ mod tests {
 
     #[test]
     fn names_are_sorted_for_people() {
-        let mut names = [
-            "b",
-            "B",
-            "a",
-            "A",
-            "_x",
-            ".git",
-            "10",
-            "2",
-            "a.txt",
-            "a-b",
-            "README.md",
-            "src",
-        ];
+        let mut names = ["b", "B", "a", "A", "_x", ".git", "10", "2", "a.txt", "a-b", "README.md", "src"];
         names.sort_by(|a, b| compare(a, b));
-        assert_eq!(
-            names,
-            [
-                "_x",
-                ".git",
-                "10",
-                "2",
-                "a",
-                "A",
-                "a-b",
-                "a.txt",
-                "b",
-                "B",
-                "README.md",
-                "src"
-            ]
-        );
+        assert_eq!(names, ["_x", ".git", "10", "2", "a", "A", "a-b", "a.txt", "b", "B", "README.md", "src"]);
     }
 }

@@ -44,17 +44,10 @@ struct Step {
 fn shortest(old: &[&str], new: &[&str]) -> Option<Vec<Change>> {
     let equal_from = |x: usize, y: usize| {
         let old = old.iter().skip(x);
-        old.zip(new.iter().skip(y))
-            .take_while(|(a, b)| a == b)
-            .count()
+        old.zip(new.iter().skip(y)).take_while(|(a, b)| a == b).count()
     };
     let kept = equal_from(0, 0);
-    let mut steps = vec![Step {
-        previous: None,
-        change: Change::Keep,
-        kept,
-        end: kept,
-    }];
+    let mut steps = vec![Step { previous: None, change: Change::Keep, kept, end: kept }];
     if kept == old.len() && kept == new.len() {
         return Some(vec![Change::Keep; kept]);
     }
@@ -72,17 +65,11 @@ fn shortest(old: &[&str], new: &[&str]) -> Option<Vec<Change>> {
                 let step = best.get(at(k)).copied().flatten()?;
                 Some((step, steps.get(step)?.end))
             };
-            let point_y = |x: usize| {
-                isize::try_from(x)
-                    .ok()
-                    .and_then(|x| usize::try_from(x - k).ok())
-            };
+            let point_y = |x: usize| isize::try_from(x).ok().and_then(|x| usize::try_from(x - k).ok());
             let remove = end(k - 1).filter(|(_, x)| *x < old.len());
             let add = end(k + 1).filter(|(_, x)| point_y(*x).is_some_and(|y| y <= new.len()));
             let (previous, change, x) = match (remove, add) {
-                (Some((_, x)), Some((step, further))) if x < further => {
-                    (step, Change::Add, further)
-                }
+                (Some((_, x)), Some((step, further))) if x < further => (step, Change::Add, further),
                 (Some((step, x)), _) => (step, Change::Remove, x + 1),
                 (None, Some((step, x))) => (step, Change::Add, x),
                 (None, None) => {
@@ -94,12 +81,7 @@ fn shortest(old: &[&str], new: &[&str]) -> Option<Vec<Change>> {
             let y = point_y(x)?;
             let kept = equal_from(x, y);
             let (x, y) = (x + kept, y + kept);
-            steps.push(Step {
-                previous: Some(previous),
-                change,
-                kept,
-                end: x,
-            });
+            steps.push(Step { previous: Some(previous), change, kept, end: x });
             let step = steps.len() - 1;
             if x == old.len() && y == new.len() {
                 return Some(script(&steps, step));
@@ -139,13 +121,7 @@ fn script(steps: &[Step], last: usize) -> Vec<Change> {
 fn one_block(old: &[&str], new: &[&str]) -> Vec<Change> {
     let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let rest = old.len().min(new.len()) - start;
-    let end = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take(rest)
-        .take_while(|(a, b)| a == b)
-        .count();
+    let end = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
     let mut script = vec![Change::Keep; start];
     script.extend(std::iter::repeat_n(Change::Remove, old.len() - start - end));
     script.extend(std::iter::repeat_n(Change::Add, new.len() - start - end));
@@ -169,21 +145,12 @@ fn hunks<'a>(script: &[Change], old: &[&'a str], new: &[&'a str]) -> Vec<Hunk<'a
         .collect();
     // Changes share a hunk unless more unchanged lines lie between than both contexts take.
     let groups = changed.chunk_by(|a, b| b - a - 1 <= 2 * CONTEXT);
-    let ranges = groups.filter_map(|group| {
-        Some((
-            group.first()?.saturating_sub(CONTEXT),
-            group.last()? + CONTEXT + 1,
-        ))
-    });
+    let ranges = groups
+        .filter_map(|group| Some((group.first()?.saturating_sub(CONTEXT), group.last()? + CONTEXT + 1)));
     ranges
         .map(|(start, end)| {
-            let before = |wanted: Change| {
-                script
-                    .iter()
-                    .take(start)
-                    .filter(|change| **change != wanted)
-                    .count()
-            };
+            let before =
+                |wanted: Change| script.iter().take(start).filter(|change| **change != wanted).count();
             let (old_start, new_start) = (before(Change::Add), before(Change::Remove));
             let (mut x, mut y) = (old.iter().skip(old_start), new.iter().skip(new_start));
             let lines = script.iter().take(end).skip(start).filter_map(|change| {
@@ -197,23 +164,14 @@ fn hunks<'a>(script: &[Change], old: &[&'a str], new: &[&'a str]) -> Vec<Hunk<'a
                 };
                 line.map(|line| (*change, *line))
             });
-            Hunk {
-                old_start,
-                new_start,
-                lines: lines.collect(),
-            }
+            Hunk { old_start, new_start, lines: lines.collect() }
         })
         .collect()
 }
 
 impl Hunk<'_> {
     fn print(&self, out: &mut String) {
-        let count = |other: Change| {
-            self.lines
-                .iter()
-                .filter(|(change, _)| *change != other)
-                .count()
-        };
+        let count = |other: Change| self.lines.iter().filter(|(change, _)| *change != other).count();
         let (old, new) = (count(Change::Add), count(Change::Remove));
         // The format counts from 1, but names the line before where a side has none.
         let old_start = self.old_start + usize::from(old > 0);
@@ -296,10 +254,7 @@ mod tests {
                 let (old_lines, new_lines) = (lines(old), lines(new));
                 let script = shortest(&old_lines, &new_lines).unwrap();
                 assert_eq!(apply(&script, &old_lines, &new_lines), *new);
-                assert_eq!(
-                    apply(&one_block(&old_lines, &new_lines), &old_lines, &new_lines),
-                    *new
-                );
+                assert_eq!(apply(&one_block(&old_lines, &new_lines), &old_lines, &new_lines), *new);
                 assert!(old != new || hunks(&script, &old_lines, &new_lines).is_empty());
             }
         }

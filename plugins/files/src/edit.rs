@@ -33,25 +33,15 @@ struct Edit {
 pub(crate) fn edit_file(args: EditArgs) -> Result<Reply<Text>, Error> {
     let path = roots::resolve(&args.path)?;
     let original = String::from_utf8(read::bytes(&path)?).map_err(|_| {
-        Error::new(
-            "invalid-data",
-            format!("{path} is not UTF-8 text; an edit would damage it"),
-        )
+        Error::new("invalid-data", format!("{path} is not UTF-8 text; an edit would damage it"))
     })?;
     let original = line_feeds(&original);
     let mut edited = original.clone();
     for edit in &args.edits {
-        edited = apply(
-            &edited,
-            &line_feeds(&edit.old_text),
-            &line_feeds(&edit.new_text),
-        )
-        .ok_or_else(|| {
-            Error::new(
-                "no-match",
-                format!("Could not find exact match for edit:\n{}", edit.old_text),
-            )
-        })?;
+        edited =
+            apply(&edited, &line_feeds(&edit.old_text), &line_feeds(&edit.new_text)).ok_or_else(|| {
+                Error::new("no-match", format!("Could not find exact match for edit:\n{}", edit.old_text))
+            })?;
     }
     let report = fenced(&diff::unified(&path, &original, &edited));
     if !args.dry_run {
@@ -71,30 +61,12 @@ fn apply(content: &str, old: &str, new: &str) -> Option<String> {
     }
     let lines: Vec<&str> = content.split('\n').collect();
     let old_lines: Vec<&str> = old.split('\n').collect();
-    let same = |window: &[&str]| {
-        window
-            .iter()
-            .zip(&old_lines)
-            .all(|(a, b)| trim(a) == trim(b))
-    };
+    let same = |window: &[&str]| window.iter().zip(&old_lines).all(|(a, b)| trim(a) == trim(b));
     let start = lines.windows(old_lines.len()).position(same)?;
     let base = indent(lines.get(start)?);
-    let mut result: Vec<String> = lines
-        .iter()
-        .take(start)
-        .map(|line| (*line).to_owned())
-        .collect();
-    result.extend(
-        new.split('\n')
-            .enumerate()
-            .map(|(index, line)| indented(base, index, line, &old_lines)),
-    );
-    result.extend(
-        lines
-            .iter()
-            .skip(start + old_lines.len())
-            .map(|line| (*line).to_owned()),
-    );
+    let mut result: Vec<String> = lines.iter().take(start).map(|line| (*line).to_owned()).collect();
+    result.extend(new.split('\n').enumerate().map(|(index, line)| indented(base, index, line, &old_lines)));
+    result.extend(lines.iter().skip(start + old_lines.len()).map(|line| (*line).to_owned()));
     Some(result.join("\n"))
 }
 

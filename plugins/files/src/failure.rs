@@ -21,19 +21,12 @@ pub(crate) fn io_pair(error: &io::Error, action: &str, from: &str, to: &str) -> 
 
 /// Something was done to a directory that only a file allows.
 pub(crate) fn is_directory(what: &str) -> Error {
-    Error::new(
-        "is-a-directory",
-        format!("EISDIR: illegal operation on a directory, {what}"),
-    )
+    Error::new("is-a-directory", format!("EISDIR: illegal operation on a directory, {what}"))
 }
 
 fn of(error: &io::Error, what: &str) -> Error {
     let (code, name, text) = describe(error);
-    let text = if text.is_empty() {
-        error.to_string()
-    } else {
-        text.to_owned()
-    };
+    let text = if text.is_empty() { error.to_string() } else { text.to_owned() };
     Error::new(code, format!("{name}: {text}, {what}"))
 }
 
@@ -47,11 +40,7 @@ fn describe(error: &io::Error) -> (&'static str, &'static str, &'static str) {
         ErrorKind::ReadOnlyFilesystem => ("not-permitted", "EROFS", "read-only file system"),
         ErrorKind::AlreadyExists => ("already-exists", "EEXIST", "file already exists"),
         ErrorKind::NotADirectory => ("not-a-directory", "ENOTDIR", "not a directory"),
-        ErrorKind::IsADirectory => (
-            "is-a-directory",
-            "EISDIR",
-            "illegal operation on a directory",
-        ),
+        ErrorKind::IsADirectory => ("is-a-directory", "EISDIR", "illegal operation on a directory"),
         ErrorKind::DirectoryNotEmpty => ("not-empty", "ENOTEMPTY", "directory not empty"),
         ErrorKind::StorageFull => ("storage-full", "ENOSPC", "no space left on device"),
         ErrorKind::QuotaExceeded => ("storage-full", "EDQUOT", "disk quota exceeded"),

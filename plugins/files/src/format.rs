@@ -116,23 +116,11 @@ mod tests {
     #[test]
     fn dates() {
         let text = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(
-            text(0),
-            "Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)"
-        );
-        assert_eq!(
-            text(1_795_985_598),
-            "Sun Nov 29 2026 20:53:18 GMT+0000 (Coordinated Universal Time)"
-        );
-        assert_eq!(
-            text(951_782_400),
-            "Tue Feb 29 2000 00:00:00 GMT+0000 (Coordinated Universal Time)"
-        );
+        assert_eq!(text(0), "Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)");
+        assert_eq!(text(1_795_985_598), "Sun Nov 29 2026 20:53:18 GMT+0000 (Coordinated Universal Time)");
+        assert_eq!(text(951_782_400), "Tue Feb 29 2000 00:00:00 GMT+0000 (Coordinated Universal Time)");
         let before = date(UNIX_EPOCH - Duration::from_secs(1));
-        assert_eq!(
-            before,
-            "Wed Dec 31 1969 23:59:59 GMT+0000 (Coordinated Universal Time)"
-        );
+        assert_eq!(before, "Wed Dec 31 1969 23:59:59 GMT+0000 (Coordinated Universal Time)");
     }
 
     #[test]

@@ -19,10 +19,7 @@ pub(crate) fn get_file_info(args: PathArgs) -> Result<Reply<Text>, Error> {
 }
 
 pub(crate) fn list_allowed_directories(_: NoArguments) -> Result<Reply<Text>, Error> {
-    Ok(text(format!(
-        "Allowed directories:\n{}",
-        roots::list().join("\n")
-    )))
+    Ok(text(format!("Allowed directories:\n{}", roots::list().join("\n"))))
 }
 
 fn describe(metadata: &Metadata) -> String {

@@ -38,10 +38,7 @@ struct Text {
 }
 
 fn text(content: String) -> Reply<Text> {
-    Reply::structured(Text {
-        content: content.clone(),
-    })
-    .text(content)
+    Reply::structured(Text { content: content.clone() }).text(content)
 }
 
 impl Plugin for Files {

@@ -66,9 +66,7 @@ struct Node {
 
 pub(crate) fn list_directory(args: PathArgs) -> Result<Reply<Text>, Error> {
     let lines = entries(&roots::resolve(&args.path)?)?;
-    let lines = lines
-        .iter()
-        .map(|entry| format!("{} {}", label(entry.is_directory), entry.name));
+    let lines = lines.iter().map(|entry| format!("{} {}", label(entry.is_directory), entry.name));
     Ok(text(lines.collect::<Vec<String>>().join("\n")))
 }
 
@@ -76,8 +74,7 @@ pub(crate) fn list_directory_with_sizes(args: SizesArgs) -> Result<Reply<Text>, 
     let path = roots::resolve(&args.path)?;
     let mut sized: Vec<(Entry, u64)> = Vec::new();
     for entry in entries(&path)? {
-        let size =
-            fs::metadata(roots::join(&path, &entry.name)).map_or(0, |metadata| metadata.len());
+        let size = fs::metadata(roots::join(&path, &entry.name)).map_or(0, |metadata| metadata.len());
         sized.push((entry, size));
     }
     match args.sort_by {
@@ -87,44 +84,23 @@ pub(crate) fn list_directory_with_sizes(args: SizesArgs) -> Result<Reply<Text>, 
     let mut lines: Vec<String> = sized
         .iter()
         .map(|(entry, size)| {
-            let size = if entry.is_directory {
-                String::new()
-            } else {
-                format!("{:>10}", format::size(*size))
-            };
-            format!(
-                "{} {} {size}",
-                label(entry.is_directory),
-                format::pad_end(&entry.name, 30)
-            )
+            let size =
+                if entry.is_directory { String::new() } else { format!("{:>10}", format::size(*size)) };
+            format!("{} {} {size}", label(entry.is_directory), format::pad_end(&entry.name, 30))
         })
         .collect();
-    let files: Vec<u64> = sized
-        .iter()
-        .filter(|(entry, _)| !entry.is_directory)
-        .map(|(_, size)| *size)
-        .collect();
+    let files: Vec<u64> =
+        sized.iter().filter(|(entry, _)| !entry.is_directory).map(|(_, size)| *size).collect();
     lines.push(String::new());
-    lines.push(format!(
-        "Total: {} files, {} directories",
-        files.len(),
-        sized.len() - files.len()
-    ));
-    lines.push(format!(
-        "Combined size: {}",
-        format::size(files.iter().sum())
-    ));
+    lines.push(format!("Total: {} files, {} directories", files.len(), sized.len() - files.len()));
+    lines.push(format!("Combined size: {}", format::size(files.iter().sum())));
     Ok(text(lines.join("\n")))
 }
 
 pub(crate) fn directory_tree(args: TreeArgs) -> Result<Reply<Text>, Error> {
     let mut excluded = Glob::all(&args.exclude_patterns)?;
     // A pattern without `*` also excludes what has that name at any depth.
-    for pattern in args
-        .exclude_patterns
-        .iter()
-        .filter(|pattern| !pattern.contains('*'))
-    {
+    for pattern in args.exclude_patterns.iter().filter(|pattern| !pattern.contains('*')) {
         excluded.push(Glob::new(&format!("**/{pattern}"))?);
         excluded.push(Glob::new(&format!("**/{pattern}/**"))?);
     }
@@ -140,22 +116,11 @@ fn children(path: &str, relative: &str, excluded: &[Glob]) -> Result<Vec<Node>, 
             continue;
         }
         let (kind, children) = if entry.is_directory {
-            (
-                "directory",
-                Some(children(
-                    &roots::join(path, &entry.name),
-                    &format!("{below}/"),
-                    excluded,
-                )?),
-            )
+            ("directory", Some(children(&roots::join(path, &entry.name), &format!("{below}/"), excluded)?))
         } else {
             ("file", None)
         };
-        nodes.push(Node {
-            name: entry.name,
-            kind,
-            children,
-        });
+        nodes.push(Node { name: entry.name, kind, children });
     }
     Ok(nodes)
 }
@@ -166,11 +131,7 @@ pub(crate) fn search_files(args: SearchArgs) -> Result<Reply<Text>, Error> {
     let excluded = Glob::all(&args.exclude_patterns)?;
     let mut found = Vec::new();
     search(&path, "", &wanted, &excluded, &mut found)?;
-    Ok(text(if found.is_empty() {
-        "No matches found".to_owned()
-    } else {
-        found.join("\n")
-    }))
+    Ok(text(if found.is_empty() { "No matches found".to_owned() } else { found.join("\n") }))
 }
 
 fn search(

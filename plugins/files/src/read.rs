@@ -74,24 +74,19 @@ pub(crate) fn read_text_file(args: ReadArgs) -> Result<Reply<Text>, Error> {
         (0, 0) => Ok(text(whole(&path)?)),
         (head, 0) => Ok(text(first_lines(&path, head)?)),
         (0, tail) => Ok(text(last_lines(&path, tail)?)),
-        _ => Err(Error::invalid_arguments(
-            "Cannot specify both head and tail parameters simultaneously",
-        )),
+        _ => Err(Error::invalid_arguments("Cannot specify both head and tail parameters simultaneously")),
     }
 }
 
 pub(crate) fn read_multiple_files(args: ReadManyArgs) -> Result<Reply<Text>, Error> {
     if args.paths.is_empty() {
-        return Err(Error::invalid_arguments(
-            "At least one file path must be provided",
-        ));
+        return Err(Error::invalid_arguments("At least one file path must be provided"));
     }
-    let files = args.paths.iter().map(|path| {
-        match roots::resolve(path).and_then(|resolved| whole(&resolved)) {
+    let files =
+        args.paths.iter().map(|path| match roots::resolve(path).and_then(|resolved| whole(&resolved)) {
             Ok(content) => format!("{path}:\n{content}\n"),
             Err(error) => format!("{path}: Error - {error}"),
-        }
-    });
+        });
     Ok(text(files.collect::<Vec<String>>().join("\n---\n")))
 }
 
@@ -100,37 +95,16 @@ pub(crate) fn read_media_file(args: PathArgs) -> Result<Reply<MediaResult>, Erro
     let data = bytes(&path)?;
     let mime_type = mime_type(&path).to_owned();
     let encoded = BASE64_STANDARD.encode(&data);
-    let media = Media {
-        mime_type: mime_type.clone(),
-        data,
-    };
-    let reply = |block| {
-        Reply::structured(MediaResult {
-            content: vec![block],
-        })
-    };
+    let media = Media { mime_type: mime_type.clone(), data };
+    let reply = |block| Reply::structured(MediaResult { content: vec![block] });
     Ok(if mime_type.starts_with("image/") {
-        reply(Block::Image {
-            data: encoded,
-            mime_type,
-        })
-        .image(media)
+        reply(Block::Image { data: encoded, mime_type }).image(media)
     } else if mime_type.starts_with("audio/") {
-        reply(Block::Audio {
-            data: encoded,
-            mime_type,
-        })
-        .audio(media)
+        reply(Block::Audio { data: encoded, mime_type }).audio(media)
     } else {
         let uri = file_uri(&path);
-        reply(Block::Resource {
-            resource: Blob {
-                uri: uri.clone(),
-                mime_type,
-                blob: encoded,
-            },
-        })
-        .resource(uri, media)
+        reply(Block::Resource { resource: Blob { uri: uri.clone(), mime_type, blob: encoded } })
+            .resource(uri, media)
     })
 }
 
@@ -138,8 +112,7 @@ pub(crate) fn read_media_file(args: PathArgs) -> Result<Reply<MediaResult>, Erro
 pub(crate) fn bytes(path: &str) -> Result<Vec<u8>, Error> {
     let mut file = open(path, "open")?;
     let mut data = Vec::new();
-    file.read_to_end(&mut data)
-        .map_err(|error| failure::io(&error, "read", path))?;
+    file.read_to_end(&mut data).map_err(|error| failure::io(&error, "read", path))?;
     Ok(data)
 }
 
@@ -157,17 +130,14 @@ fn open(path: &str, action: &str) -> Result<File, Error> {
 }
 
 fn lossy(data: Vec<u8>) -> String {
-    String::from_utf8(data)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(data).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 fn first_lines(path: &str, count: u64) -> Result<String, Error> {
     let mut reader = BufReader::new(open(path, "open")?);
     let mut data = Vec::new();
     for _ in 0..count {
-        let read = reader
-            .read_until(b'\n', &mut data)
-            .map_err(|error| failure::io(&error, "read", path))?;
+        let read = reader.read_until(b'\n', &mut data).map_err(|error| failure::io(&error, "read", path))?;
         if read == 0 {
             break;
         }
@@ -185,11 +155,7 @@ fn last_lines(path: &str, count: u64) -> Result<String, Error> {
     // What follows the last line feed counts as a line, even if it is empty.
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let skipped = text.split('\n').count().saturating_sub(count);
-    Ok(text
-        .split('\n')
-        .skip(skipped)
-        .collect::<Vec<&str>>()
-        .join("\n"))
+    Ok(text.split('\n').skip(skipped).collect::<Vec<&str>>().join("\n"))
 }
 
 /// Reads whole chunks from the end until they hold a number of line feeds.
@@ -212,9 +178,7 @@ fn tail(file: &mut File, count: u64) -> io::Result<Vec<u8>> {
 }
 
 fn mime_type(path: &str) -> &'static str {
-    let extension = Path::new(path)
-        .extension()
-        .map(|extension| extension.to_string_lossy().to_lowercase());
+    let extension = Path::new(path).extension().map(|extension| extension.to_string_lossy().to_lowercase());
     match extension.as_deref() {
         Some("png") => "image/png",
         Some("jpg" | "jpeg") => "image/jpeg",
@@ -249,10 +213,7 @@ mod tests {
 
     #[test]
     fn uris_are_encoded() {
-        assert_eq!(
-            file_uri("/a b/é#?%.bin"),
-            "file:///a%20b/%C3%A9%23%3F%25.bin"
-        );
+        assert_eq!(file_uri("/a b/é#?%.bin"), "file:///a%20b/%C3%A9%23%3F%25.bin");
     }
 
     #[test]

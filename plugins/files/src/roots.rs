@@ -22,10 +22,7 @@ pub(crate) fn list() -> Vec<String> {
 
 #[cfg(target_arch = "wasm32")]
 fn granted() -> Vec<String> {
-    wasip2::filesystem::preopens::get_directories()
-        .into_iter()
-        .map(|(_, path)| path)
-        .collect()
+    wasip2::filesystem::preopens::get_directories().into_iter().map(|(_, path)| path).collect()
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -61,24 +58,18 @@ pub(crate) fn place(requested: &str) -> Result<String, Error> {
         )));
     }
     if is_windows(requested) {
-        return Err(denied(format!(
-            "Windows-style path received on a POSIX host: {requested}"
-        )));
+        return Err(denied(format!("Windows-style path received on a POSIX host: {requested}")));
     }
     let roots = list();
     let absolute = if requested.starts_with('/') {
         normalize(requested)
     } else {
-        let mut candidates = roots
-            .iter()
-            .map(|root| normalize(&format!("{root}/{requested}")));
+        let mut candidates = roots.iter().map(|root| normalize(&format!("{root}/{requested}")));
         let first = candidates.next().unwrap_or_else(|| normalize(requested));
         if inside(&first, &roots) {
             first
         } else {
-            candidates
-                .find(|path| inside(path, &roots))
-                .unwrap_or(first)
+            candidates.find(|path| inside(path, &roots)).unwrap_or(first)
         }
     };
     if absolute.contains('\0') || !inside(&absolute, &roots) {
@@ -123,10 +114,7 @@ fn follow(path: String) -> Result<String, Error> {
         }
         current = target;
     }
-    Err(Error::new(
-        "failed",
-        format!("ELOOP: too many symbolic links encountered, realpath '{current}'"),
-    ))
+    Err(Error::new("failed", format!("ELOOP: too many symbolic links encountered, realpath '{current}'")))
 }
 
 /// The directory a resolved path lies in.
@@ -139,11 +127,7 @@ pub(crate) fn parent(path: &str) -> &str {
 
 /// Puts a name below a resolved path.
 pub(crate) fn join(directory: &str, name: &str) -> String {
-    if directory == "/" {
-        format!("/{name}")
-    } else {
-        format!("{directory}/{name}")
-    }
+    if directory == "/" { format!("/{name}") } else { format!("{directory}/{name}") }
 }
 
 fn denied(why: String) -> Error {
@@ -166,19 +150,15 @@ fn normalize(path: &str) -> String {
 }
 
 fn inside(path: &str, roots: &[String]) -> bool {
-    roots
-        .iter()
-        .any(|root| match path.strip_prefix(root.as_str()) {
-            Some(rest) => root == "/" || rest.is_empty() || rest.starts_with('/'),
-            None => false,
-        })
+    roots.iter().any(|root| match path.strip_prefix(root.as_str()) {
+        Some(rest) => root == "/" || rest.is_empty() || rest.starts_with('/'),
+        None => false,
+    })
 }
 
 fn is_windows(path: &str) -> bool {
     let mut chars = path.chars();
-    chars
-        .next()
-        .is_some_and(|drive| drive.is_ascii_alphabetic())
+    chars.next().is_some_and(|drive| drive.is_ascii_alphabetic())
         && chars.next() == Some(':')
         && matches!(chars.next(), None | Some('/' | '\\'))
 }
@@ -206,26 +186,11 @@ mod tests {
     fn paths_outside_are_named() {
         native::set(vec!["/data/a".into(), "/data/b".into()]);
         for (requested, message) in [
-            (
-                "/etc/passwd",
-                "path outside allowed directories: /etc/passwd not in /data/a, /data/b",
-            ),
-            (
-                "/data/ab",
-                "path outside allowed directories: /data/ab not in /data/a, /data/b",
-            ),
-            (
-                "/data/a/../../etc",
-                "path outside allowed directories: /etc not in /data/a, /data/b",
-            ),
-            (
-                "../../etc",
-                "path outside allowed directories: /etc not in /data/a, /data/b",
-            ),
-            (
-                "C:\\x",
-                "Windows-style path received on a POSIX host: C:\\x",
-            ),
+            ("/etc/passwd", "path outside allowed directories: /etc/passwd not in /data/a, /data/b"),
+            ("/data/ab", "path outside allowed directories: /data/ab not in /data/a, /data/b"),
+            ("/data/a/../../etc", "path outside allowed directories: /etc not in /data/a, /data/b"),
+            ("../../etc", "path outside allowed directories: /etc not in /data/a, /data/b"),
+            ("C:\\x", "Windows-style path received on a POSIX host: C:\\x"),
         ] {
             let error = resolve(requested).unwrap_err();
             assert_eq!(error.code(), "not-permitted");

@@ -25,19 +25,9 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let directory = TempDir::new().unwrap();
-        let root = directory
-            .path()
-            .canonicalize()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned();
+        let root = directory.path().canonicalize().unwrap().to_str().unwrap().to_owned();
         roots::native::set(vec![root.clone()]);
-        Self {
-            root,
-            _directory: directory,
-            harness: Harness::new(),
-        }
+        Self { root, _directory: directory, harness: Harness::new() }
     }
 
     fn with(files: &[(&str, &str)]) -> Self {
@@ -63,9 +53,7 @@ impl Fixture {
                 assert_eq!(outcome.data::<Value>().unwrap(), json!({ "content": text }));
                 Ok(text.replace(&self.root, "/ROOT"))
             }
-            Err(error) => {
-                Err(format!("{}: {}", error.code(), error.message()).replace(&self.root, "/ROOT"))
-            }
+            Err(error) => Err(format!("{}: {}", error.code(), error.message()).replace(&self.root, "/ROOT")),
         }
     }
 
@@ -85,34 +73,16 @@ fn err(text: &str) -> Result<String, String> {
 #[test]
 fn the_recorded_session_gives_the_recorded_texts() {
     let mut files = Fixture::with(&[(".git/HEAD", ""), ("notes.txt", "line 1\nline 2\nline 3\n")]);
-    assert_eq!(
-        files.call("list_allowed_directories", json!({})),
-        ok("Allowed directories:\n/ROOT")
-    );
-    assert_eq!(
-        files.call("list_directory", json!({"path": "/ROOT"})),
-        ok("[DIR] .git\n[FILE] notes.txt")
-    );
+    assert_eq!(files.call("list_allowed_directories", json!({})), ok("Allowed directories:\n/ROOT"));
+    assert_eq!(files.call("list_directory", json!({"path": "/ROOT"})), ok("[DIR] .git\n[FILE] notes.txt"));
     let search = json!({"path": "/ROOT", "pattern": "**/*.txt"});
     assert_eq!(files.call("search_files", search), ok("/ROOT/notes.txt"));
     let notes = json!({"path": "/ROOT/notes.txt"});
-    assert_eq!(
-        files.call("read_text_file", notes.clone()),
-        ok("line 1\nline 2\nline 3\n")
-    );
-    assert_eq!(
-        files.call("read_file", notes.clone()),
-        ok("line 1\nline 2\nline 3\n")
-    );
+    assert_eq!(files.call("read_text_file", notes.clone()), ok("line 1\nline 2\nline 3\n"));
+    assert_eq!(files.call("read_file", notes.clone()), ok("line 1\nline 2\nline 3\n"));
     let info = files.call("get_file_info", notes).unwrap();
-    assert!(
-        info.starts_with("size: 21\ncreated: unknown\nmodified: "),
-        "{info}"
-    );
-    assert!(
-        info.ends_with("\nisDirectory: false\nisFile: true\npermissions: unknown"),
-        "{info}"
-    );
+    assert!(info.starts_with("size: 21\ncreated: unknown\nmodified: "), "{info}");
+    assert!(info.ends_with("\nisDirectory: false\nisFile: true\npermissions: unknown"), "{info}");
     assert_eq!(
         files.call("read_text_file", json!({"path": "/ROOT/missing.txt"})),
         err("not-found: ENOENT: no such file or directory, open '/ROOT/missing.txt'")
@@ -132,17 +102,8 @@ fn effects_and_keys_are_declared() {
             Effect::Write => "write",
             other => panic!("{} is {other:?}", tool.name),
         };
-        assert!(
-            readme.contains(&format!("| `{}` | {effect} |", tool.name)),
-            "README.md lacks {}",
-            tool.name
-        );
-        assert_eq!(
-            tool.input_schema["additionalProperties"],
-            json!(false),
-            "{}",
-            tool.name
-        );
+        assert!(readme.contains(&format!("| `{}` | {effect} |", tool.name)), "README.md lacks {}", tool.name);
+        assert_eq!(tool.input_schema["additionalProperties"], json!(false), "{}", tool.name);
         assert!(tool.output_schema.is_some(), "{}", tool.name);
     }
 }
@@ -151,10 +112,7 @@ fn effects_and_keys_are_declared() {
 fn parts_of_a_file_are_read() {
     let mut files = Fixture::with(&[("f", "a\nb\nc\n"), ("open", "a\r\nb"), ("empty", "")]);
     let mut read = |path: &str, head: u64, tail: u64| {
-        files.call(
-            "read_text_file",
-            json!({"path": format!("/ROOT/{path}"), "head": head, "tail": tail}),
-        )
+        files.call("read_text_file", json!({"path": format!("/ROOT/{path}"), "head": head, "tail": tail}))
     };
     assert_eq!(read("f", 2, 0), ok("a\nb"));
     assert_eq!(read("f", 9, 0), ok("a\nb\nc"));
@@ -171,9 +129,7 @@ fn parts_of_a_file_are_read() {
 fn the_tail_of_a_long_file_is_read_in_chunks() {
     let long: String = (0..40_000).map(|n| format!("línea {n}\n")).collect();
     let mut files = Fixture::with(&[("f", &long)]);
-    let tail = files
-        .call("read_text_file", json!({"path": "/ROOT/f", "tail": 20_001}))
-        .unwrap();
+    let tail = files.call("read_text_file", json!({"path": "/ROOT/f", "tail": 20_001})).unwrap();
     assert!(tail.starts_with("línea 20000\n") && tail.ends_with("línea 39999\n"));
 }
 
@@ -190,21 +146,12 @@ fn one_unreadable_file_does_not_stop_the_others() {
 fn media_come_as_blocks_and_as_base64() {
     let mut files = Fixture::with(&[("p.png", "abc"), ("d.bin", "abc")]);
     let arguments = json!({ "path": files.path("p.png") });
-    let picture = files
-        .harness
-        .call_with("read_media_file", &arguments)
-        .unwrap();
+    let picture = files.harness.call_with("read_media_file", &arguments).unwrap();
     assert!(matches!(picture.content.as_slice(), [Content::Image(media)] if media.data == b"abc"));
     let block = json!({"type": "image", "data": "YWJj", "mimeType": "image/png"});
-    assert_eq!(
-        picture.data::<Value>().unwrap(),
-        json!({"content": [block]})
-    );
+    assert_eq!(picture.data::<Value>().unwrap(), json!({"content": [block]}));
     let arguments = json!({ "path": files.path("d.bin") });
-    let data = files
-        .harness
-        .call_with("read_media_file", &arguments)
-        .unwrap();
+    let data = files.harness.call_with("read_media_file", &arguments).unwrap();
     let uri = format!("file://{}", files.path("d.bin"));
     let resource = json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "YWJj"});
     assert_eq!(
@@ -218,20 +165,10 @@ fn writing_replaces_the_whole_and_leaves_nothing_behind() {
     let mut files = Fixture::with(&[("old", "long content")]);
     symlink("old", files.path("link")).unwrap();
     let write = json!({"path": "/ROOT/link", "content": "new"});
-    assert_eq!(
-        files.call("write_file", write),
-        ok("Successfully wrote to /ROOT/link")
-    );
+    assert_eq!(files.call("write_file", write), ok("Successfully wrote to /ROOT/link"));
     assert_eq!(files.read("old"), "new");
-    assert!(
-        fs::symlink_metadata(files.path("link"))
-            .unwrap()
-            .is_symlink()
-    );
-    assert_eq!(
-        files.call("list_directory", json!({"path": "/ROOT"})),
-        ok("[FILE] link\n[FILE] old")
-    );
+    assert!(fs::symlink_metadata(files.path("link")).unwrap().is_symlink());
+    assert_eq!(files.call("list_directory", json!({"path": "/ROOT"})), ok("[FILE] link\n[FILE] old"));
     assert_eq!(
         files.call("write_file", json!({"path": "/ROOT/no/x", "content": ""})),
         err("not-found: ENOENT: no such file or directory, open '/ROOT/no/x'")
@@ -247,18 +184,11 @@ fn links_that_lead_out_are_refused() {
     let mut files = Fixture::new();
     symlink("/etc/passwd", files.path("out")).unwrap();
     symlink("loop", files.path("loop")).unwrap();
-    let denied = "not-permitted: Access denied - symlink target outside allowed directories: /etc/passwd not in /ROOT";
-    assert_eq!(
-        files.call("read_text_file", json!({"path": "/ROOT/out"})),
-        err(denied)
-    );
-    assert_eq!(
-        files.call("write_file", json!({"path": "/ROOT/out", "content": ""})),
-        err(denied)
-    );
-    let endless = files
-        .call("read_text_file", json!({"path": "/ROOT/loop"}))
-        .unwrap_err();
+    let denied =
+        "not-permitted: Access denied - symlink target outside allowed directories: /etc/passwd not in /ROOT";
+    assert_eq!(files.call("read_text_file", json!({"path": "/ROOT/out"})), err(denied));
+    assert_eq!(files.call("write_file", json!({"path": "/ROOT/out", "content": ""})), err(denied));
+    let endless = files.call("read_text_file", json!({"path": "/ROOT/loop"})).unwrap_err();
     assert!(endless.starts_with("failed: ELOOP"), "{endless}");
 }
 
@@ -272,18 +202,10 @@ fn edits_apply_all_or_none_and_show_a_diff() {
     assert_eq!(files.call("edit_file", preview), ok(diff));
     assert_eq!(files.read("f"), "a\r\n  b\r\nc\r\n");
     let half = json!({"path": "/ROOT/f", "edits": [edit("b", "B"), edit("absent", "x")]});
-    assert_eq!(
-        files.call("edit_file", half),
-        err("no-match: Could not find exact match for edit:\nabsent")
-    );
+    assert_eq!(files.call("edit_file", half), err("no-match: Could not find exact match for edit:\nabsent"));
     assert_eq!(files.read("f"), "a\r\n  b\r\nc\r\n");
     let whole = json!({"path": "/ROOT/f", "edits": [edit("b\nc", "x\ny")]});
-    assert!(
-        files
-            .call("edit_file", whole)
-            .unwrap()
-            .contains("-  b\n-c\n+  x\n+y\n")
-    );
+    assert!(files.call("edit_file", whole).unwrap().contains("-  b\n-c\n+  x\n+y\n"));
     assert_eq!(files.read("f"), "a\n  x\ny\n");
 }
 
@@ -291,41 +213,24 @@ fn edits_apply_all_or_none_and_show_a_diff() {
 fn an_edit_does_not_damage_other_encodings() {
     let mut files = Fixture::new();
     fs::write(files.path("f"), [b'a', 0xff]).unwrap();
-    let error = files
-        .call("edit_file", json!({"path": "/ROOT/f", "edits": []}))
-        .unwrap_err();
+    let error = files.call("edit_file", json!({"path": "/ROOT/f", "edits": []})).unwrap_err();
     assert!(error.starts_with("invalid-data: "), "{error}");
-    assert_eq!(
-        files.call("read_text_file", json!({"path": "/ROOT/f"})),
-        ok("a\u{fffd}")
-    );
+    assert_eq!(files.call("read_text_file", json!({"path": "/ROOT/f"})), ok("a\u{fffd}"));
 }
 
 #[test]
 fn directories_are_made_and_things_moved() {
     let mut files = Fixture::with(&[("a", "1"), ("b", "2")]);
     let make = json!({"path": "/ROOT/x/y"});
-    assert_eq!(
-        files.call("create_directory", make.clone()),
-        ok("Successfully created directory /ROOT/x/y")
-    );
-    assert_eq!(
-        files.call("create_directory", make),
-        ok("Successfully created directory /ROOT/x/y")
-    );
+    assert_eq!(files.call("create_directory", make.clone()), ok("Successfully created directory /ROOT/x/y"));
+    assert_eq!(files.call("create_directory", make), ok("Successfully created directory /ROOT/x/y"));
     let moved = json!({"source": "/ROOT/a", "destination": "/ROOT/x/y/a"});
     let missing = "not-found: ENOENT: no such file or directory, rename '/ROOT/a' -> '/ROOT/x/y/a'";
-    assert_eq!(
-        files.call("move_file", moved.clone()),
-        ok("Successfully moved /ROOT/a to /ROOT/x/y/a")
-    );
+    assert_eq!(files.call("move_file", moved.clone()), ok("Successfully moved /ROOT/a to /ROOT/x/y/a"));
     fs::rename(files.path("x/y/a"), files.path("x/a")).unwrap();
     assert_eq!(files.call("move_file", moved), err(missing));
     assert_eq!(
-        files.call(
-            "move_file",
-            json!({"source": "/ROOT/b", "destination": "/ROOT/x/a"})
-        ),
+        files.call("move_file", json!({"source": "/ROOT/b", "destination": "/ROOT/x/a"})),
         err("already-exists: Destination already exists: /ROOT/x/a")
     );
 }
@@ -351,19 +256,13 @@ fn searches_descend_but_skip_dead_links() {
     let mut files = Fixture::with(&[("src/a.rs", ""), ("src/deep/b.rs", ""), ("c.rs", "")]);
     symlink("nowhere.rs", files.path("dead.rs")).unwrap();
     let search = json!({"path": "/ROOT", "pattern": "**/*.rs", "excludePatterns": ["**/deep"]});
-    assert_eq!(
-        files.call("search_files", search),
-        ok("/ROOT/c.rs\n/ROOT/src/a.rs")
-    );
+    assert_eq!(files.call("search_files", search), ok("/ROOT/c.rs\n/ROOT/src/a.rs"));
     assert_eq!(
         files.call("search_files", json!({"path": "/ROOT", "pattern": "*.py"})),
         ok("No matches found")
     );
     assert_eq!(
-        files.call(
-            "search_files",
-            json!({"path": "/ROOT/c.rs", "pattern": "*"})
-        ),
+        files.call("search_files", json!({"path": "/ROOT/c.rs", "pattern": "*"})),
         err("not-a-directory: ENOTDIR: not a directory, scandir '/ROOT/c.rs'")
     );
 }
@@ -376,9 +275,6 @@ fn sizes_are_listed_in_columns() {
     let total = "\nTotal: 2 files, 0 directories\nCombined size: 2.00 KB";
     let by_name = files.call("list_directory_with_sizes", json!({"path": "/ROOT"}));
     assert_eq!(by_name, Ok(format!("{small}{large}{total}")));
-    let by_size = files.call(
-        "list_directory_with_sizes",
-        json!({"path": "/ROOT", "sortBy": "size"}),
-    );
+    let by_size = files.call("list_directory_with_sizes", json!({"path": "/ROOT", "sortBy": "size"}));
     assert_eq!(by_size, Ok(format!("{large}{small}{total}")));
 }

@@ -38,10 +38,7 @@ pub(crate) fn write_file(args: WriteArgs) -> Result<Reply<Text>, Error> {
 pub(crate) fn create_directory(args: PathArgs) -> Result<Reply<Text>, Error> {
     let path = roots::resolve(&args.path)?;
     fs::create_dir_all(&path).map_err(|error| failure::io(&error, "mkdir", &path))?;
-    Ok(text(format!(
-        "Successfully created directory {}",
-        args.path
-    )))
+    Ok(text(format!("Successfully created directory {}", args.path)))
 }
 
 pub(crate) fn move_file(args: MoveArgs) -> Result<Reply<Text>, Error> {
@@ -50,20 +47,14 @@ pub(crate) fn move_file(args: MoveArgs) -> Result<Reply<Text>, Error> {
     // WASI has no rename that fails if the target exists, so what appears after this look is replaced.
     match fs::symlink_metadata(&destination) {
         Ok(_) => {
-            return Err(Error::new(
-                "already-exists",
-                format!("Destination already exists: {destination}"),
-            ));
+            return Err(Error::new("already-exists", format!("Destination already exists: {destination}")));
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failure::io(&error, "lstat", &destination)),
     }
     fs::rename(&source, &destination)
         .map_err(|error| failure::io_pair(&error, "rename", &source, &destination))?;
-    Ok(text(format!(
-        "Successfully moved {} to {}",
-        args.source, args.destination
-    )))
+    Ok(text(format!("Successfully moved {} to {}", args.source, args.destination)))
 }
 
 /// Replaces the content of a file at a resolved path, or makes the file.

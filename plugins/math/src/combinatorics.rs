@@ -8,20 +8,12 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Refuses what isn't a whole number.
 fn whole(x: f64) -> Result<f64, &'static str> {
-    if x.fract() == 0.0 && x.abs() <= EXACT {
-        Ok(x)
-    } else {
-        Err("a whole number up to 2^53 is needed")
-    }
+    if x.fract() == 0.0 && x.abs() <= EXACT { Ok(x) } else { Err("a whole number up to 2^53 is needed") }
 }
 
 /// Refuses what can't be counted.
 fn count(x: f64) -> Result<f64, &'static str> {
-    if x < 0.0 {
-        Err("a count can't be negative")
-    } else {
-        whole(x)
-    }
+    if x < 0.0 { Err("a count can't be negative") } else { whole(x) }
 }
 
 pub(crate) fn factorial(n: f64) -> Result<f64, &'static str> {
@@ -54,11 +46,7 @@ pub(crate) fn choose(n: f64, k: f64) -> Result<f64, &'static str> {
 
 fn chosen(n: f64, k: f64) -> Result<(f64, f64), &'static str> {
     let (n, k) = (count(n)?, count(k)?);
-    if k > n {
-        Err("more are chosen than there are")
-    } else {
-        Ok((n, k))
-    }
+    if k > n { Err("more are chosen than there are") } else { Ok((n, k)) }
 }
 
 pub(crate) fn gcd(a: f64, b: f64) -> Result<f64, &'static str> {
@@ -71,11 +59,7 @@ pub(crate) fn gcd(a: f64, b: f64) -> Result<f64, &'static str> {
 
 pub(crate) fn lcm(a: f64, b: f64) -> Result<f64, &'static str> {
     let divisor = gcd(a, b)?;
-    Ok(if divisor == 0.0 {
-        0.0
-    } else {
-        (a / divisor * b).abs()
-    })
+    Ok(if divisor == 0.0 { 0.0 } else { (a / divisor * b).abs() })
 }
 
 #[cfg(test)]

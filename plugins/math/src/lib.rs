@@ -22,9 +22,7 @@ impl Plugin for Math {
     fn tools(tools: &mut Tools) {
         for operation in OPERATIONS {
             tools
-                .pure(operation.name, operation.description, move |numbers| {
-                    evaluate(operation, numbers)
-                })
+                .pure(operation.name, operation.description, move |numbers| evaluate(operation, numbers))
                 .input_schema(|| schema(operation));
         }
     }
@@ -47,9 +45,7 @@ fn evaluate(operation: &Operation, mut numbers: BTreeMap<String, f64>) -> Result
         ordered.push(numbers.remove(*parameter).ok_or_else(missing)?);
     }
     if let Some(name) = numbers.keys().next() {
-        return Err(Error::invalid_arguments(format!(
-            "unknown argument `{name}`"
-        )));
+        return Err(Error::invalid_arguments(format!("unknown argument `{name}`")));
     }
     let result = (operation.run)(&ordered).map_err(|why| Error::new("domain", why))?;
     if !result.is_finite() {
@@ -70,10 +66,7 @@ fn schema(operation: &Operation) -> Value {
 }
 
 /// Writes whole numbers without a fraction, so that a tool that takes an integer takes a result from here.
-fn number<S: t2m_plugin_sdk::serde::Serializer>(
-    value: &f64,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn number<S: t2m_plugin_sdk::serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     // Up to here every whole number has a float of its own.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= EXACT {
@@ -99,18 +92,9 @@ mod tests {
 
     #[test]
     fn whole_results_have_no_fraction() {
-        assert_eq!(
-            run("add", json!({"a": 28.0, "b": 1})),
-            Ok(r#"{"result":29}"#.into())
-        );
-        assert_eq!(
-            run("divide", json!({"a": 1, "b": 4})),
-            Ok(r#"{"result":0.25}"#.into())
-        );
-        assert_eq!(
-            run("power", json!({"base": 10, "exponent": 30})),
-            Ok(r#"{"result":1e+30}"#.into())
-        );
+        assert_eq!(run("add", json!({"a": 28.0, "b": 1})), Ok(r#"{"result":29}"#.into()));
+        assert_eq!(run("divide", json!({"a": 1, "b": 4})), Ok(r#"{"result":0.25}"#.into()));
+        assert_eq!(run("power", json!({"base": 10, "exponent": 30})), Ok(r#"{"result":1e+30}"#.into()));
         assert_eq!(run("negate", json!({"a": 0})), Ok(r#"{"result":0}"#.into()));
     }
 
@@ -134,10 +118,7 @@ mod tests {
             ("reminder", json!({"a": 1, "b": 0})),
             ("triangle_area_three_edges", json!({"a": 1, "b": 1, "c": 3})),
             ("negate_prob", json!({"probability": 1.5})),
-            (
-                "original_price_before_loss",
-                json!({"loss_percent": 100, "selling_price": 5}),
-            ),
+            ("original_price_before_loss", json!({"loss_percent": 100, "selling_price": 5})),
         ];
         for (name, arguments) in refused {
             let error = run(name, arguments.clone()).unwrap_err();
@@ -147,10 +128,7 @@ mod tests {
 
     #[test]
     fn arguments_are_checked_by_name() {
-        assert_eq!(
-            run("add", json!({"a": 1})),
-            Err("invalid-arguments: missing field `b`".into())
-        );
+        assert_eq!(run("add", json!({"a": 1})), Err("invalid-arguments: missing field `b`".into()));
         assert_eq!(
             run("add", json!({"a": 1, "b": 2, "c": 3})),
             Err("invalid-arguments: unknown argument `c`".into())
@@ -173,12 +151,7 @@ mod tests {
                 .iter()
                 .map(|name| name.as_str().unwrap())
                 .collect();
-            let row = format!(
-                "| `{}` | `{}` | {} |",
-                tool.name,
-                parameters.join(", "),
-                tool.description
-            );
+            let row = format!("| `{}` | `{}` | {} |", tool.name, parameters.join(", "), tool.description);
             assert!(readme.contains(&row), "README.md needs the row\n{row}");
         }
     }

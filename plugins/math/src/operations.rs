@@ -104,11 +104,7 @@ operations! {
 }
 
 fn quotient(a: f64, b: f64) -> Result<f64, &'static str> {
-    if b == 0.0 {
-        Err("division by zero")
-    } else {
-        Ok(a / b)
-    }
+    if b == 0.0 { Err("division by zero") } else { Ok(a / b) }
 }
 
 fn reminder(a: f64, b: f64) -> Result<f64, &'static str> {
@@ -116,27 +112,15 @@ fn reminder(a: f64, b: f64) -> Result<f64, &'static str> {
         return Err("division by zero");
     }
     let rest = a % b;
-    Ok(if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
-        rest + b
-    } else {
-        rest
-    })
+    Ok(if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest })
 }
 
 fn root(a: f64) -> Result<f64, &'static str> {
-    if a < 0.0 {
-        Err("a negative number has no real square root")
-    } else {
-        Ok(a.sqrt())
-    }
+    if a < 0.0 { Err("a negative number has no real square root") } else { Ok(a.sqrt()) }
 }
 
 fn log(a: f64) -> Result<f64, &'static str> {
-    if a <= 0.0 {
-        Err("only a positive number has a logarithm")
-    } else {
-        Ok(a.ln())
-    }
+    if a <= 0.0 { Err("only a positive number has a logarithm") } else { Ok(a.ln()) }
 }
 
 fn power(base: f64, exponent: f64) -> Result<f64, &'static str> {
@@ -215,11 +199,7 @@ mod tests {
         ("surface_cube", &[2.0], 24.0),
         ("volume_rectangular_prism", &[8.0, 32.0, 18.0], 4608.0),
         ("surface_rectangular_prism", &[1.0, 2.0, 3.0], 22.0),
-        (
-            "volume_cylinder",
-            &[1.273_239_544_735_162_8, 10.0],
-            50.929_581_789_406_51,
-        ),
+        ("volume_cylinder", &[1.273_239_544_735_162_8, 10.0], 50.929_581_789_406_51),
         ("surface_cylinder", &[1.0, 1.0], 4.0 * std::f64::consts::PI),
         ("volume_cone", &[1.0, 3.0], std::f64::consts::PI),
         ("volume_sphere", &[3.0], 36.0 * std::f64::consts::PI),

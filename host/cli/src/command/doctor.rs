@@ -38,7 +38,7 @@ impl Doctor {
         let lines = || {
             let mut lines = vec![
                 format!("t2m-host {}", env!("CARGO_PKG_VERSION")),
-                format!("engine: {}", info.engine),
+                format!("engine: wasmtime {}", info.wasmtime),
                 format!("instances: {} at once, {}", info.instances, pool(info.pooling, info.pagemap_scan)),
                 match &cache {
                     Some(path) => format!("compiled plugins: {}", path.display()),
@@ -47,7 +47,8 @@ impl Doctor {
             ];
             for plugin in &described {
                 let known = BUILT_IN.iter().find(|known| known.name == plugin.name.as_str());
-                let size = known.map(|known| format!(", {} KiB", known.wasm.len() / 1024)).unwrap_or_default();
+                let size =
+                    known.map(|known| format!(", {} KiB", known.wasm.len() / 1024)).unwrap_or_default();
                 lines.push(format!(
                     "plugin {}: {} tools{size}, {}",
                     plugin.name,
@@ -63,7 +64,7 @@ impl Doctor {
                 .map(|p| json!({"name": p.name, "digest": p.digest, "tools": p.tools.len()}))
                 .collect();
             json!({
-                "version": env!("CARGO_PKG_VERSION"), "engine": info.engine, "instances": info.instances,
+                "version": env!("CARGO_PKG_VERSION"), "wasmtime": info.wasmtime, "instances": info.instances,
                 "pooling": info.pooling, "pagemap_scan": info.pagemap_scan,
                 "cache": cache.as_ref().map(|path| path.display().to_string()), "plugins": plugins,
             })

@@ -18,7 +18,9 @@ use crate::out::Out;
 ///
 /// For each node: where its arguments come from, what else would have fitted, and what it waits for.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  t2m-host explain workflow.json\n  t2m-host explain workflow.json --format json")]
+#[command(
+    after_help = "Examples:\n  t2m-host explain workflow.json\n  t2m-host explain workflow.json --format json"
+)]
 pub(crate) struct Explain {
     /// The workflow file
     workflow: PathBuf,

@@ -53,14 +53,10 @@ impl<'t> Repeats<'t> {
         };
         self.last_keyed = position;
         for key in keys {
-            self.last_kind
-                .insert((key.scheme.clone(), key.absolute), position);
+            self.last_kind.insert((key.scheme.clone(), key.absolute), position);
             self.last_at.insert(key.clone(), position);
             for prefix in key.prefixes() {
-                let above = Key {
-                    path: prefix.to_owned(),
-                    ..key.clone()
-                };
+                let above = Key { path: prefix.to_owned(), ..key.clone() };
                 self.last_below.insert(above, position);
             }
         }
@@ -83,17 +79,10 @@ impl<'t> Repeats<'t> {
         // Where a relative path starts isn't known, so it may meet any absolute one.
         let other_kind = self.last_kind.get(&(key.scheme.clone(), !key.absolute)).copied();
         let above = key.prefixes().map(|prefix| {
-            let above = Key {
-                path: prefix.to_owned(),
-                ..key.clone()
-            };
+            let above = Key { path: prefix.to_owned(), ..key.clone() };
             found(&self.last_at, &above)
         });
-        above
-            .chain(other_kind)
-            .chain([found(&self.last_below, key)])
-            .max()
-            .unwrap_or_default()
+        above.chain(other_kind).chain([found(&self.last_below, key)]).max().unwrap_or_default()
     }
 
     /// The node whose result stands for this event, if it only repeats it.
@@ -111,10 +100,7 @@ impl<'t> Repeats<'t> {
         let first = self.kept.get(&key)?;
         let same = first.event.arguments == event.arguments && first.event.result == event.result;
         // Declared to come after something later than the first call: then it isn't that call's repeat.
-        let since = |id: &str| {
-            ids.get(id)
-                .is_some_and(|at| *at > first.position && *at < position)
-        };
+        let since = |id: &str| ids.get(id).is_some_and(|at| *at > first.position && *at < position);
         let apart = event.dependencies.iter().any(|id| since(id.as_str()));
         (same && !apart && self.last_change(facts) <= first.position + 1).then_some(first.index)
     }
@@ -123,14 +109,7 @@ impl<'t> Repeats<'t> {
     pub(super) fn keep(&mut self, position: usize, event: &'t Event, facts: &Facts, index: u32) {
         if may_be_dropped(facts) {
             let key = (event.tool.as_str(), hash_of(&event.arguments));
-            self.kept.insert(
-                key,
-                Kept {
-                    event,
-                    position,
-                    index,
-                },
-            );
+            self.kept.insert(key, Kept { event, position, index });
         }
     }
 }

@@ -52,12 +52,7 @@ impl Facts {
             // It says what it changes and names nothing that it reads.
             reads = Some(Vec::new());
         }
-        Facts {
-            effect,
-            idempotency,
-            reads,
-            writes,
-        }
+        Facts { effect, idempotency, reads, writes }
     }
 
     /// Whether it must keep its place against everything that isn't pure.
@@ -123,19 +118,13 @@ impl Key {
             path.push_str(segment);
             path.push('/');
         }
-        Some(Key {
-            scheme,
-            absolute: rest.starts_with('/'),
-            path,
-        })
+        Some(Key { scheme, absolute: rest.starts_with('/'), path })
     }
 
     /// Every prefix of the path that ends a segment, from the root to the path itself.
     pub(super) fn prefixes(&self) -> impl Iterator<Item = &str> {
         let ends = self.path.match_indices('/').map(|(at, _)| at + 1);
-        std::iter::once(0)
-            .chain(ends)
-            .filter_map(|end| self.path.get(..end))
+        std::iter::once(0).chain(ends).filter_map(|end| self.path.get(..end))
     }
 }
 
@@ -156,19 +145,12 @@ mod tests {
         let arguments = arguments.as_object().unwrap();
         let filled = |template: &str| {
             let keys = fill_all(&[template.to_owned()], arguments)?;
-            Some(
-                keys.iter()
-                    .map(|k| format!("{}|{}|{}", k.scheme, k.absolute, k.path))
-                    .collect::<Vec<_>>(),
-            )
+            Some(keys.iter().map(|k| format!("{}|{}|{}", k.scheme, k.absolute, k.path)).collect::<Vec<_>>())
         };
         let one = |text: &str| Some(vec![text.to_owned()]);
         assert_eq!(filled("file:{path}"), one("file|true|a/b/c/"));
         assert_eq!(filled("row:{n}"), one("row|false|3/"));
-        assert_eq!(
-            filled("k/{list}"),
-            Some(vec!["|false|k/x/".to_owned(), "|false|k/y/".to_owned()])
-        );
+        assert_eq!(filled("k/{list}"), Some(vec!["|false|k/x/".to_owned(), "|false|k/y/".to_owned()]));
         for bad in ["file:{missing}", "file:{o}", "file:{path", "file:/a/../b"] {
             assert_eq!(filled(bad), None, "{bad}");
         }

@@ -79,17 +79,8 @@ pub(super) struct Names<'t> {
 }
 
 /// Keys that say nothing of what stands under them.
-const WRAPPERS: [&str; 9] = [
-    "result",
-    "results",
-    "text",
-    "value",
-    "output",
-    "data",
-    "content",
-    "response",
-    "structured",
-];
+const WRAPPERS: [&str; 9] =
+    ["result", "results", "text", "value", "output", "data", "content", "response", "structured"];
 
 impl<'t> Names<'t> {
     pub(super) fn intern(&mut self, text: &'t str) -> u32 {
@@ -98,11 +89,7 @@ impl<'t> Names<'t> {
             Entry::Vacant(entry) => {
                 let id = u32::try_from(self.words.len()).unwrap_or(NONE);
                 let is_wrapper = WRAPPERS.contains(&text);
-                self.words.push(if is_wrapper {
-                    Vec::new()
-                } else {
-                    names::words(text)
-                });
+                self.words.push(if is_wrapper { Vec::new() } else { names::words(text) });
                 *entry.insert(id)
             }
         }
@@ -191,23 +178,14 @@ impl<'t> Index<'t> {
             next: NONE,
             previous: NONE,
         });
-        let below = Here {
-            parent: id,
-            depth: here.depth + 1,
-            ..here
-        };
+        let below = Here { parent: id, depth: here.depth + 1, ..here };
         let (typed, loose) = match value {
             Value::Object(map) => {
                 let mut sum = 0u64;
                 for (key, child) in map {
                     let name = self.names.intern(key);
                     let step = Way::Key(key);
-                    let below = Here {
-                        step,
-                        name,
-                        around: here.name,
-                        ..below
-                    };
+                    let below = Here { step, name, around: here.name, ..below };
                     let hash = self.walk(child, below, texts, given);
                     sum = sum.wrapping_add(member_hash(key, hash));
                 }
@@ -219,16 +197,7 @@ impl<'t> Index<'t> {
                 for (index, child) in list.iter().enumerate() {
                     let step = Way::Index(index);
                     let choice = here.choice || index > 0;
-                    let hash = self.walk(
-                        child,
-                        Here {
-                            step,
-                            choice,
-                            ..below
-                        },
-                        texts,
-                        given,
-                    );
+                    let hash = self.walk(child, Here { step, choice, ..below }, texts, given);
                     sum = mix(sum, hash);
                 }
                 let hash = mix(6, sum);
@@ -239,10 +208,7 @@ impl<'t> Index<'t> {
         if let Value::String(text) = value {
             if holds_json(text) {
                 if let Some(inner) = texts.next().filter(|inner| !inner.is_null()) {
-                    let below = Here {
-                        step: Way::Json,
-                        ..below
-                    };
+                    let below = Here { step: Way::Json, ..below };
                     self.walk(inner, below, &mut [].iter(), given);
                 }
             } else {
@@ -273,10 +239,7 @@ impl<'t> Index<'t> {
                 }
             }
         }
-        self.by_value_and_name
-            .entry((hash, name))
-            .and_modify(|bucket| bucket.last = id)
-            .or_insert(fresh);
+        self.by_value_and_name.entry((hash, name)).and_modify(|bucket| bucket.last = id).or_insert(fresh);
     }
 
     fn add_words(&mut self, text: &str, id: u32) {
@@ -320,13 +283,9 @@ impl<'t> Index<'t> {
     /// The only source of a value, if it has no more than a few.
     pub(super) fn find_rare(&self, hash: u64) -> Option<u32> {
         let bucket = self.by_value.get(&hash)?;
-        let third = self
-            .places
-            .get(bucket.first as usize)
-            .and_then(|place| self.places.get(place.next as usize));
-        third
-            .is_none_or(|place| place.next == NONE)
-            .then_some(bucket.first)
+        let third =
+            self.places.get(bucket.first as usize).and_then(|place| self.places.get(place.next as usize));
+        third.is_none_or(|place| place.next == NONE).then_some(bucket.first)
     }
 
     pub(super) fn place(&self, id: u32) -> Option<&Place<'t>> {
@@ -353,11 +312,7 @@ impl<'t> Index<'t> {
             here = self.place(here.parent)?;
         };
         path.reverse();
-        Some(Reference {
-            source,
-            path,
-            convert,
-        })
+        Some(Reference { source, path, convert })
     }
 }
 
@@ -372,11 +327,7 @@ fn collect_texts(value: &Value, found: &mut Vec<Value>) {
     match value {
         Value::String(text) if holds_json(text) => {
             let depth_is_fine = crate::json::parse(text.as_bytes(), crate::json::Limits::default()).is_ok();
-            let parsed = if depth_is_fine {
-                serde_json::from_str(text).ok()
-            } else {
-                None
-            };
+            let parsed = if depth_is_fine { serde_json::from_str(text).ok() } else { None };
             found.push(parsed.unwrap_or_default());
         }
         Value::Array(list) => list.iter().for_each(|item| collect_texts(item, found)),
@@ -392,9 +343,7 @@ fn holds_json(text: &str) -> bool {
 
 /// Words of a text: what stands between blanks and brackets, and the parts of that.
 pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
-    let end = (0..=MAX_WORDS_TEXT.min(text.len()))
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
+    let end = (0..=MAX_WORDS_TEXT.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     let text = text.get(..end.unwrap_or_default()).unwrap_or_default();
     let outer = |c: char| c.is_whitespace() || "\"'`,;()[]{}<>|=".contains(c);
     let inner = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'));
@@ -402,9 +351,8 @@ pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
         .map(|word| word.trim_matches(['.', ':', '!', '?']))
         .filter(|word| word.len() >= MIN_WORD)
         .flat_map(move |word| {
-            let parts = word
-                .split(inner)
-                .filter(move |part| part.len() >= MIN_WORD && part.len() < word.len());
+            let parts =
+                word.split(inner).filter(move |part| part.len() >= MIN_WORD && part.len() < word.len());
             std::iter::once(word).chain(parts)
         })
 }
@@ -462,9 +410,8 @@ fn typed_hash(value: &Value) -> u64 {
 
 /// A hash of an object's content.
 pub(super) fn hash_of(map: &Map<String, Value>) -> u64 {
-    let sum = map.iter().fold(0u64, |sum, (key, value)| {
-        sum.wrapping_add(member_hash(key, typed_hash(value)))
-    });
+    let sum =
+        map.iter().fold(0u64, |sum, (key, value)| sum.wrapping_add(member_hash(key, typed_hash(value))));
     mix(5, sum)
 }
 

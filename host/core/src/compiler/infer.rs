@@ -73,15 +73,10 @@ pub(super) fn infer(
             });
         }
         state.remember(node, kept_event, all.last());
-        state
-            .index
-            .add_result(node, &kept_event.event.result, texts, &|hash| own.contains(&hash));
+        state.index.add_result(node, &kept_event.event.result, texts, &|hash| own.contains(&hash));
     }
     if let Some((accept, _)) = state.accept.iter().find(|(_, accept)| !accept.used) {
-        let message = format!(
-            "there is no suggestion for `{}` of event `{}`",
-            accept.1, accept.0
-        );
+        let message = format!("there is no suggestion for `{}` of event `{}`", accept.1, accept.0);
         return Err(Problem::new(Code::ReferenceUnknown, Place::Whole, message).into());
     }
     Ok(all)
@@ -96,13 +91,7 @@ fn accepted(list: &[Accept]) -> BTreeMap<(String, String), Accepted> {
     let entry = |accept: &Accept| {
         let key = (accept.event.clone(), accept.pointer.clone());
         let reference = accept.reference.clone();
-        (
-            key,
-            Accepted {
-                reference,
-                used: false,
-            },
-        )
+        (key, Accepted { reference, used: false })
     };
     list.iter().map(entry).collect()
 }
@@ -142,10 +131,7 @@ struct Outcome {
 
 impl Outcome {
     fn literal() -> Outcome {
-        Outcome {
-            expr: None,
-            left_choice: false,
-        }
+        Outcome { expr: None, left_choice: false }
     }
 }
 
@@ -250,10 +236,7 @@ impl<'t> State<'t, '_> {
             .collect();
         let left_choice = outcomes.iter().any(|outcome| outcome.left_choice);
         if outcomes.iter().all(|outcome| outcome.expr.is_none()) {
-            return Outcome {
-                expr: None,
-                left_choice,
-            };
+            return Outcome { expr: None, left_choice };
         }
         if left_choice {
             // Some items were chosen in the session. To bind the others would mix old values with new ones.
@@ -262,23 +245,15 @@ impl<'t> State<'t, '_> {
                 decision.verdict = Verdict::Literal;
                 if let Some(chosen) = decision.chosen.take() {
                     decision.candidates.insert(0, chosen);
-                    decision
-                        .reasons
-                        .push("other items of this list are choices of the session".to_owned());
+                    decision.reasons.push("other items of this list are choices of the session".to_owned());
                 }
             }
-            return Outcome {
-                expr: None,
-                left_choice,
-            };
+            return Outcome { expr: None, left_choice };
         }
         let items = outcomes.into_iter().zip(list);
         let items =
             items.map(|(outcome, value)| outcome.expr.unwrap_or_else(|| Expr::Literal(value.clone())));
-        Outcome {
-            expr: Some(Expr::List(items.collect())),
-            left_choice,
-        }
+        Outcome { expr: Some(Expr::List(items.collect())), left_choice }
     }
 
     /// Tries to find one source for a whole value. Nothing means: look at its parts.
@@ -293,10 +268,7 @@ impl<'t> State<'t, '_> {
             if best.choice && !self.options.bind_list_choices {
                 let reason = "the session chose this item of a list; why isn't recorded".to_owned();
                 self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
-                return Some(Outcome {
-                    expr: None,
-                    left_choice: true,
-                });
+                return Some(Outcome { expr: None, left_choice: true });
             }
             if let Some(reason) = rivals(value, &best, &ranked) {
                 if is_container {
@@ -313,9 +285,8 @@ impl<'t> State<'t, '_> {
         }
         let verdict = match best.source {
             INPUTS => {
-                let made_too = ranked
-                    .iter()
-                    .filter(|other| other.source != INPUTS && other.likeness >= STRONG);
+                let made_too =
+                    ranked.iter().filter(|other| other.source != INPUTS && other.likeness >= STRONG);
                 frame.made.also_after.extend(made_too.map(|other| other.source));
                 Verdict::Input
             }
@@ -333,10 +304,7 @@ impl<'t> State<'t, '_> {
             candidates,
             reasons,
         });
-        Some(Outcome {
-            expr: Some(Expr::Ref(chosen)),
-            left_choice: false,
-        })
+        Some(Outcome { expr: Some(Expr::Ref(chosen)), left_choice: false })
     }
 
     /// What fits, the best first.
@@ -345,11 +313,7 @@ impl<'t> State<'t, '_> {
         if weight == Weight::Never {
             return Vec::new();
         }
-        let wanted = Wanted {
-            value,
-            weight,
-            words: self.index.names.words(name),
-        };
+        let wanted = Wanted { value, weight, words: self.index.names.words(name) };
         let hash = loose_hash(value);
         let given = self.given.get(&hash).copied().unwrap_or(INPUTS);
         let start = frame.node.event.started_at.as_ref().map(|time| time.unix_ms());
@@ -379,10 +343,7 @@ impl<'t> State<'t, '_> {
 
     /// Whether a call was still running when another one began.
     fn ends_after(&self, node: u32, start: Option<f64>) -> bool {
-        let end = self
-            .kept
-            .get(node as usize)
-            .and_then(|kept| kept.event.ended_at.as_ref());
+        let end = self.kept.get(node as usize).and_then(|kept| kept.event.ended_at.as_ref());
         matches!((end, start), (Some(end), Some(start)) if end.unix_ms() > start)
     }
 
@@ -394,9 +355,7 @@ impl<'t> State<'t, '_> {
         let wanted = self.accept.get(&key)?.reference.clone();
         let found = ranked.iter().find(|scored| match &wanted {
             None => true,
-            Some(text) => self
-                .reference(scored)
-                .is_some_and(|reference| reference.to_string() == *text),
+            Some(text) => self.reference(scored).is_some_and(|reference| reference.to_string() == *text),
         })?;
         if let Some(accepted) = self.accept.get_mut(&key) {
             accepted.used = true;
@@ -422,22 +381,15 @@ impl<'t> State<'t, '_> {
     }
 
     fn source(&self, node: u32) -> Option<Source> {
-        self.kept
-            .get(node as usize)
-            .map(|kept| Source::Node(kept.event.id.clone()))
+        self.kept.get(node as usize).map(|kept| Source::Node(kept.event.id.clone()))
     }
 
     fn reference(&self, scored: &Scored) -> Option<Reference> {
-        self.index
-            .reference(scored.place, scored.convert, |node| self.source(node))
+        self.index.reference(scored.place, scored.convert, |node| self.source(node))
     }
 
     fn references(&self, ranked: &[Scored]) -> Vec<Reference> {
-        ranked
-            .iter()
-            .take(MAX_NAMED)
-            .filter_map(|scored| self.reference(scored))
-            .collect()
+        ranked.iter().take(MAX_NAMED).filter_map(|scored| self.reference(scored)).collect()
     }
 
     fn reasons(&self, value: &Value, best: &Scored, ranked: &[Scored]) -> Vec<String> {
@@ -464,23 +416,15 @@ impl<'t> State<'t, '_> {
 
     /// Names a source that holds the text inside a longer one, or that the text holds.
     fn suggest_text(&self, text: &str, pointer: &str, frame: &mut Frame<'_>) {
-        let whole = (weight_of_text(text) == Weight::Strong)
-            .then(|| self.index.find_word(text))
-            .flatten();
+        let whole = (weight_of_text(text) == Weight::Strong).then(|| self.index.find_word(text)).flatten();
         let inside = whole.and_then(|id| self.index.reference(id, None, |node| self.source(node)));
         if let Some(reference) = inside {
             let reason = format!("it stands inside the text of `{reference}`");
-            frame
-                .made
-                .decisions
-                .push(suggestion(pointer, vec![reference], reason));
+            frame.made.decisions.push(suggestion(pointer, vec![reference], reason));
             return;
         }
         let mut found: Vec<Reference> = Vec::new();
-        for word in words_of(text)
-            .filter(|word| word.len() < text.len())
-            .take(MAX_WORDS)
-        {
+        for word in words_of(text).filter(|word| word.len() < text.len()).take(MAX_WORDS) {
             let word = Value::String(word.to_owned());
             if weight(&word) != Weight::Strong {
                 continue;
@@ -542,12 +486,7 @@ fn rivals(value: &Value, best: &Scored, ranked: &[Scored]) -> Option<String> {
         other.place != best.place && best.score - other.score < CLOSE && !deeper
     };
     let count = ranked.iter().filter(close).count();
-    (count > 0).then(|| {
-        format!(
-            "{} places hold this value and no name tells them apart",
-            count + 1
-        )
-    })
+    (count > 0).then(|| format!("{} places hold this value and no name tells them apart", count + 1))
 }
 
 /// An object in which some members are expressions; the others are data.

@@ -22,10 +22,7 @@ pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
     recorded
         .iter()
         .map(|(name, value)| {
-            let input = Input {
-                schema: schema_of(value),
-                default: Some(value.clone()),
-            };
+            let input = Input { schema: schema_of(value), default: Some(value.clone()) };
             (name.clone(), input)
         })
         .collect()
@@ -47,10 +44,8 @@ fn schema_of(value: &Value) -> Value {
             }
         }
         Value::Object(map) => {
-            let properties: Map<_, _> = map
-                .iter()
-                .map(|(key, value)| (key.clone(), schema_of(value)))
-                .collect();
+            let properties: Map<_, _> =
+                map.iter().map(|(key, value)| (key.clone(), schema_of(value))).collect();
             json!({"type": "object", "properties": properties})
         }
     }
@@ -60,11 +55,7 @@ fn schema_of(value: &Value) -> Value {
 pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -> Expr {
     let waited: BTreeSet<u32> = data.iter().chain(after).flatten().copied().collect();
     let result = |kept: &Kept<'_>| {
-        Expr::Ref(Reference {
-            source: Source::Node(kept.event.id.clone()),
-            path: Vec::new(),
-            convert: None,
-        })
+        Expr::Ref(Reference { source: Source::Node(kept.event.id.clone()), path: Vec::new(), convert: None })
     };
     let sinks: Vec<&Kept<'_>> = kept
         .iter()
@@ -74,12 +65,9 @@ pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -
         .collect();
     match sinks.as_slice() {
         [one] => result(one),
-        several => Expr::Object(
-            several
-                .iter()
-                .map(|kept| (kept.event.id.to_string(), result(kept)))
-                .collect(),
-        ),
+        several => {
+            Expr::Object(several.iter().map(|kept| (kept.event.id.to_string(), result(kept))).collect())
+        }
     }
 }
 
@@ -99,10 +87,7 @@ pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &Workflow) 
         .filter(|kept| needed.contains(kept.event.id.as_str()))
         .map(|kept| (kept.event.id.clone(), kept.event.result.clone()))
         .collect();
-    let scope = Scope {
-        inputs: &trace.inputs,
-        results: &results,
-    };
+    let scope = Scope { inputs: &trace.inputs, results: &results };
     let mut problems = Vec::new();
     for (kept, node) in kept.iter().zip(&workflow.nodes) {
         let message = match node.arguments.resolve(scope) {
@@ -118,7 +103,5 @@ pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &Workflow) 
 
 fn same_members(made: &Map<String, Value>, recorded: &Map<String, Value>) -> bool {
     made.len() == recorded.len()
-        && recorded
-            .iter()
-            .all(|(key, value)| made.get(key).is_some_and(|made| same(made, value)))
+        && recorded.iter().all(|(key, value)| made.get(key).is_some_and(|made| same(made, value)))
 }

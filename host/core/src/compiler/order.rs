@@ -83,16 +83,8 @@ impl State {
     fn node(&mut self, own: u32, facts: &Facts, data: &[u32], wanted: &[u32]) -> Vec<u32> {
         let pure = facts.effect == Effect::Pure;
         self.is_pure.push(pure);
-        let mut after: BTreeSet<u32> = wanted
-            .iter()
-            .copied()
-            .filter(|node| !data.contains(node))
-            .collect();
-        let meetings = if pure || facts.is_barrier() {
-            None
-        } else {
-            self.touched.meetings(facts)
-        };
+        let mut after: BTreeSet<u32> = wanted.iter().copied().filter(|node| !data.contains(node)).collect();
+        let meetings = if pure || facts.is_barrier() { None } else { self.touched.meetings(facts) };
         let blocks = !pure && meetings.is_none();
         if blocks {
             // What is open reaches everything since the last barrier.

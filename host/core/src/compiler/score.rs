@@ -47,11 +47,7 @@ fn number_weight(size: f64, is_float: bool) -> Weight {
     if is_float {
         return if size == 0.0 { Weight::Weak } else { Weight::Strong };
     }
-    if size <= SMALL || is_round(size) {
-        Weight::Weak
-    } else {
-        Weight::Strong
-    }
+    if size <= SMALL || is_round(size) { Weight::Weak } else { Weight::Strong }
 }
 
 /// One digit and noughts: page sizes, limits and timeouts.
@@ -128,11 +124,7 @@ pub(super) fn score(
     }
     let mut score = likeness * 3.0;
     // Being all that a call returned counts for a common value what rarity counts for another one.
-    score += if wanted.weight == Weight::Strong || whole_number {
-        2.0
-    } else {
-        0.0
-    };
+    score += if wanted.weight == Weight::Strong || whole_number { 2.0 } else { 0.0 };
     score += if declared { 3.0 } else { 0.0 };
     score += if convert.is_none() { 0.25 } else { 0.0 };
     Some(Scored {

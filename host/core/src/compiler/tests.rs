@@ -51,19 +51,11 @@ fn bound(workflow: &VerifiedWorkflow, id: &str) -> Vec<String> {
 fn waits(workflow: &VerifiedWorkflow, id: &str) -> Vec<String> {
     let position = workflow.position(&id.parse().unwrap()).unwrap();
     let nodes = &workflow.workflow().nodes;
-    workflow.dependencies()[position]
-        .iter()
-        .map(|at| nodes[*at].id.to_string())
-        .collect()
+    workflow.dependencies()[position].iter().map(|at| nodes[*at].id.to_string()).collect()
 }
 
 fn nodes(workflow: &VerifiedWorkflow) -> Vec<&str> {
-    workflow
-        .workflow()
-        .nodes
-        .iter()
-        .map(|node| node.id.as_str())
-        .collect()
+    workflow.workflow().nodes.iter().map(|node| node.id.as_str()).collect()
 }
 
 /// T05: what Trace2MCP 0.2.2 gets wrong about references, one case each.
@@ -76,22 +68,12 @@ fn references_follow_evidence_not_chance() {
         node: &'static str,
         expected: &'static [&'static str],
     }
-    let find = || {
-        read(
-            "find",
-            json!({"q": "roses"}),
-            json!({"items": [{"id": "f-1001", "n": 4}]}),
-        )
-    };
+    let find = || read("find", json!({"q": "roses"}), json!({"items": [{"id": "f-1001", "n": 4}]}));
     let cases = [
         Case {
             name: "a small number is not every input of that size",
             inputs: json!({"limit": 3}),
-            events: vec![read(
-                "a",
-                json!({"page": 3, "retries": 3, "limit": 3}),
-                json!(null),
-            )],
+            events: vec![read("a", json!({"page": 3, "retries": 3, "limit": 3}), json!(null))],
             node: "a",
             expected: &["/limit <- input limit"],
         },
@@ -118,11 +100,7 @@ fn references_follow_evidence_not_chance() {
         Case {
             name: "empty values match nothing",
             inputs: json!({"a": "", "b": null, "c": [], "d": {}}),
-            events: vec![read(
-                "x",
-                json!({"a": "", "b": null, "c": [], "d": {}}),
-                json!(null),
-            )],
+            events: vec![read("x", json!({"a": "", "b": null, "c": [], "d": {}}), json!(null))],
             node: "x",
             expected: &[],
         },
@@ -130,11 +108,7 @@ fn references_follow_evidence_not_chance() {
             name: "an id twice in one result is still a reference",
             inputs: json!({}),
             events: vec![
-                read(
-                    "a",
-                    json!({}),
-                    json!({"id": "u-77001", "self": {"id": "u-77001"}}),
-                ),
+                read("a", json!({}), json!({"id": "u-77001", "self": {"id": "u-77001"}})),
                 read("b", json!({"user": "u-77001"}), json!(null)),
             ],
             node: "b",
@@ -145,17 +119,8 @@ fn references_follow_evidence_not_chance() {
             inputs: json!({}),
             events: vec![
                 find(),
-                read(
-                    "get",
-                    json!({"id": "f-1001"}),
-                    json!({"id": "f-1001", "state": "open"}),
-                ),
-                event(
-                    "update",
-                    json!({"id": "f-1001"}),
-                    json!(null),
-                    json!({"side_effect": "write"}),
-                ),
+                read("get", json!({"id": "f-1001"}), json!({"id": "f-1001", "state": "open"})),
+                event("update", json!({"id": "f-1001"}), json!(null), json!({"side_effect": "write"})),
             ],
             node: "update",
             expected: &["/id <- find.items[0].id"],
@@ -177,12 +142,7 @@ fn references_follow_evidence_not_chance() {
             events: vec![
                 read("a", json!({}), json!({"v": 71.5})),
                 read("b", json!({}), json!({"x": 71.5, "y": 71.5})),
-                event(
-                    "c",
-                    json!({"z": 71.5}),
-                    json!(null),
-                    json!({"dependencies": ["b"]}),
-                ),
+                event("c", json!({"z": 71.5}), json!(null), json!({"dependencies": ["b"]})),
             ],
             node: "c",
             expected: &["/z <- b.x"],
@@ -206,20 +166,13 @@ fn references_follow_evidence_not_chance() {
                 read("b", json!({"order_id": "90117", "port": 8443}), json!(null)),
             ],
             node: "b",
-            expected: &[
-                "/order_id <- a.order.id as string",
-                "/port <- input port as number",
-            ],
+            expected: &["/order_id <- a.order.id as string", "/port <- input port as number"],
         },
         Case {
             name: "JSON inside text is looked into",
             inputs: json!({}),
             events: vec![
-                read(
-                    "a",
-                    json!({}),
-                    json!({"text": "{\"items\": [{\"sku\": \"AB-4411\"}]}"}),
-                ),
+                read("a", json!({}), json!({"text": "{\"items\": [{\"sku\": \"AB-4411\"}]}"})),
                 read("b", json!({"sku": "AB-4411"}), json!(null)),
             ],
             node: "b",
@@ -230,11 +183,7 @@ fn references_follow_evidence_not_chance() {
             inputs: json!({}),
             events: vec![
                 read("a", json!({}), json!([{"id": "f-1001"}, {"id": "f-1002"}])),
-                read(
-                    "b",
-                    json!({"id": "f-1002", "all": ["f-1001", "f-1002"]}),
-                    json!(null),
-                ),
+                read("b", json!({"id": "f-1002", "all": ["f-1001", "f-1002"]}), json!(null)),
             ],
             node: "b",
             expected: &[],
@@ -250,11 +199,7 @@ fn references_follow_evidence_not_chance() {
             name: "containers flow as a whole, or part by part",
             inputs: json!({}),
             events: vec![
-                read(
-                    "a",
-                    json!({}),
-                    json!({"address": {"street": "Rua Nova 4", "zip": "4000-123"}}),
-                ),
+                read("a", json!({}), json!({"address": {"street": "Rua Nova 4", "zip": "4000-123"}})),
                 read(
                     "b",
                     json!({"to": {"street": "Rua Nova 4", "zip": "4000-123"},
@@ -263,11 +208,7 @@ fn references_follow_evidence_not_chance() {
                 ),
             ],
             node: "b",
-            expected: &[
-                "/codes/0 <- a.address.zip",
-                "/label/zip <- a.address.zip",
-                "/to <- a.address",
-            ],
+            expected: &["/codes/0 <- a.address.zip", "/label/zip <- a.address.zip", "/to <- a.address"],
         },
         Case {
             name: "an empty key is a key",
@@ -290,12 +231,7 @@ fn references_follow_evidence_not_chance() {
             name: "a call can't use what came after it began",
             inputs: json!({}),
             events: vec![
-                event(
-                    "a",
-                    json!({}),
-                    json!({"id": "f-1001"}),
-                    json!({"started_at": 10.0, "ended_at": 12.0}),
-                ),
+                event("a", json!({}), json!({"id": "f-1001"}), json!({"started_at": 10.0, "ended_at": 12.0})),
                 event(
                     "b",
                     json!({"id": "f-1001"}),
@@ -318,11 +254,7 @@ fn references_follow_evidence_not_chance() {
 fn what_is_left_literal_says_why() {
     let inputs = json!({"owner": "acme-works"});
     let events = vec![
-        read(
-            "log",
-            json!({}),
-            json!({"text": "commit 5f6543327817 by Ann\ncommit 48327600b2a1 by Bo"}),
-        ),
+        read("log", json!({}), json!({"text": "commit 5f6543327817 by Ann\ncommit 48327600b2a1 by Bo"})),
         read("list", json!({}), json!([{"id": "f-1001"}, {"id": "f-1002"}])),
         read("a", json!({}), json!({"v": 71.5})),
         read("b", json!({}), json!({"w": 71.5})),
@@ -339,41 +271,21 @@ fn what_is_left_literal_says_why() {
         .iter()
         .map(|s| (s.pointer.as_str(), (s.candidates[0].as_str(), s.reason.as_str())))
         .collect();
-    assert_eq!(
-        seen["/revision"],
-        ("log.text", "it stands inside the text of `log.text`")
-    );
-    assert_eq!(
-        seen["/id"],
-        (
-            "list[1].id",
-            "the session chose this item of a list; why isn't recorded"
-        )
-    );
-    assert_eq!(
-        seen["/z"],
-        ("a.v", "2 places hold this value and no name tells them apart")
-    );
-    assert_eq!(
-        seen["/path"],
-        ("input owner", "the text holds the value of `input owner`")
-    );
+    assert_eq!(seen["/revision"], ("log.text", "it stands inside the text of `log.text`"));
+    assert_eq!(seen["/id"], ("list[1].id", "the session chose this item of a list; why isn't recorded"));
+    assert_eq!(seen["/z"], ("a.v", "2 places hold this value and no name tells them apart"));
+    assert_eq!(seen["/path"], ("input owner", "the text holds the value of `input owner`"));
     assert_eq!((made.report.ambiguous, made.report.references), (1, 0));
     let accept = |pointer: &str, reference: Option<&str>| Accept {
         event: "show".into(),
         pointer: pointer.into(),
         reference: reference.map(str::to_owned),
     };
-    let options = Options {
-        accept: vec![accept("/id", None), accept("/z", Some("b.w"))],
-        ..Options::default()
-    };
+    let options =
+        Options { accept: vec![accept("/id", None), accept("/z", Some("b.w"))], ..Options::default() };
     let workflow = compiled_with(json!({"owner": "acme-works"}), events.clone(), &options);
     assert_eq!(bound(&workflow, "show"), ["/id <- list[1].id", "/z <- b.w"]);
-    let options = Options {
-        accept: vec![accept("/nothing", None)],
-        ..Options::default()
-    };
+    let options = Options { accept: vec![accept("/nothing", None)], ..Options::default() };
     let problems = compile(&trace_of(json!({}), events), &options).unwrap_err();
     assert_eq!(problems.code(), Code::ReferenceUnknown);
 }
@@ -396,10 +308,8 @@ fn an_input_that_a_result_holds_too_keeps_the_order() {
 #[test]
 fn data_that_looks_like_a_reference_stays_data() {
     let arguments = json!({"a": {"$ref": "inputs.secret"}, "b": {"$ref": "#/definitions/x"}, "c": {"ref": {"input": "s"}}});
-    let workflow = compiled(
-        json!({"secret": "s-e-c-r-e-t"}),
-        vec![read("x", arguments.clone(), json!(null))],
-    );
+    let workflow =
+        compiled(json!({"secret": "s-e-c-r-e-t"}), vec![read("x", arguments.clone(), json!(null))]);
     let file = to_json(workflow.workflow()).to_string();
     let (back, claimed) = parse(file.as_bytes(), crate::json::Limits::default()).unwrap();
     let back = verify(back, Some(claimed)).unwrap();
@@ -418,22 +328,12 @@ fn events_that_are_no_nodes_are_listed_with_the_reason() {
             status("b", "running"),
             status("c", "unanswered"),
             read("outer", json!({"x": "abc-1"}), json!({"y": "abc-2"})),
-            event(
-                "inner",
-                json!({"x": "abc-2"}),
-                json!(null),
-                json!({"metadata": {"parent": "outer"}}),
-            ),
+            event("inner", json!({"x": "abc-2"}), json!(null), json!({"metadata": {"parent": "outer"}})),
         ],
     );
     assert_eq!(nodes(&workflow), ["outer"]);
-    let dropped: Vec<String> = workflow
-        .workflow()
-        .source
-        .dropped
-        .iter()
-        .map(|d| format!("{}: {}", d.event, d.reason))
-        .collect();
+    let dropped: Vec<String> =
+        workflow.workflow().source.dropped.iter().map(|d| format!("{}: {}", d.event, d.reason)).collect();
     assert_eq!(
         dropped,
         [
@@ -454,14 +354,8 @@ fn what_cannot_be_compiled_is_refused() {
     let cases: Vec<(Vec<Value>, &str)> = vec![
         (vec![], "trace-empty /events"),
         (vec![failed.clone()], "trace-empty /events"),
-        (
-            vec![needs("a", "nobody")],
-            "dependency-unmet /events/0/dependencies/0",
-        ),
-        (
-            vec![failed, needs("a", "f")],
-            "dependency-unmet /events/1/dependencies/0",
-        ),
+        (vec![needs("a", "nobody")], "dependency-unmet /events/0/dependencies/0"),
+        (vec![failed, needs("a", "f")], "dependency-unmet /events/1/dependencies/0"),
         (
             vec![needs("a", "b"), read("b", json!({}), json!(null))],
             "dependency-unmet /events/0/dependencies/0",
@@ -471,10 +365,7 @@ fn what_cannot_be_compiled_is_refused() {
     ];
     for (events, expected) in cases {
         let problems = compile(&trace_of(json!({}), events), &Options::default()).unwrap_err();
-        let found: Vec<String> = problems
-            .iter()
-            .map(|p| format!("{} {}", p.code, p.place))
-            .collect();
+        let found: Vec<String> = problems.iter().map(|p| format!("{} {}", p.code, p.place)).collect();
         assert_eq!(found, [expected]);
     }
 }
@@ -488,41 +379,25 @@ fn facts_of_known_tools_win_over_claims() {
         reads: vec![],
         writes: vec!["file:{path}".to_owned()],
     };
-    let options = Options {
-        known_tools: [(ToolName::new("tool_w").unwrap(), facts)].into(),
-        ..Options::default()
-    };
+    let options =
+        Options { known_tools: [(ToolName::new("tool_w").unwrap(), facts)].into(), ..Options::default() };
     let events = vec![
-        event(
-            "w",
-            json!({"path": "/a"}),
-            json!(null),
-            json!({"side_effect": "pure"}),
-        ),
+        event("w", json!({"path": "/a"}), json!(null), json!({"side_effect": "pure"})),
         event("r", json!({}), json!(null), json!({"reads": ["file:/b"]})),
         event("s", json!({}), json!(null), json!({"reads": ["file:/a"]})),
     ];
     let workflow = compiled_with(json!({}), events, &options);
     assert_eq!(workflow.workflow().nodes[0].effect, Effect::Write);
-    assert_eq!(
-        (waits(&workflow, "r"), waits(&workflow, "s")),
-        (vec![], vec!["w".to_owned()])
-    );
+    assert_eq!((waits(&workflow, "r"), waits(&workflow, "s")), (vec![], vec!["w".to_owned()]));
 }
 
 #[test]
 fn output_is_the_last_result_or_all_that_nothing_waits_for() {
     let one = compiled(
         json!({}),
-        vec![
-            read("a", json!({}), json!({"id": "f-1001"})),
-            read("b", json!({"id": "f-1001"}), json!(null)),
-        ],
+        vec![read("a", json!({}), json!({"id": "f-1001"})), read("b", json!({"id": "f-1001"}), json!(null))],
     );
     assert_eq!(one.workflow().output.references()[0].to_string(), "b");
-    let two = compiled(
-        json!({}),
-        vec![read("a", json!({}), json!(1)), read("b", json!({}), json!(2))],
-    );
+    let two = compiled(json!({}), vec![read("a", json!({}), json!(1)), read("b", json!({}), json!(2))]);
     assert!(matches!(&two.workflow().output, Expr::Object(map) if map.keys().eq(["a", "b"])));
 }

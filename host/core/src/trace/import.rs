@@ -142,11 +142,7 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<Imported, Problem
         Format::McpWire => mcp_wire::read(document)?,
     };
     report.remapped = mapping.apply(&mut trace);
-    Ok(Imported {
-        trace,
-        format,
-        report,
-    })
+    Ok(Imported { trace, format, report })
 }
 
 fn native(bytes: &[u8], document: Document, limits: Limits) -> Result<(Trace, ImportReport), Problems> {
@@ -154,10 +150,7 @@ fn native(bytes: &[u8], document: Document, limits: Limits) -> Result<(Trace, Im
         Document::Whole(value) => super::parse::from_value(&value)?,
         Document::Lines { .. } | Document::Broken(_) => super::parse::parse(bytes, limits)?,
     };
-    let mut report = ImportReport {
-        calls: trace.events.len(),
-        ..ImportReport::default()
-    };
+    let mut report = ImportReport { calls: trace.events.len(), ..ImportReport::default() };
     for event in &trace.events {
         match event.status.as_str() {
             _ if event.status.is_success() => report.answered += 1,
@@ -217,11 +210,7 @@ impl Document {
                 Err(found) => problems.extend(found.into_list().into_iter().map(|p| on_line(number, p))),
             }
         }
-        Document::Lines {
-            entries,
-            problems,
-            partial,
-        }
+        Document::Lines { entries, problems, partial }
     }
 }
 
@@ -279,9 +268,7 @@ fn detect(document: &Document) -> Result<Format, Problems> {
             if entries.iter().any(|(_, value)| mcp_wire::is_log(value)) {
                 return Ok(Format::McpWire);
             }
-            let first = entries
-                .first()
-                .map_or_else(|| "nothing".to_owned(), |(_, value)| describe(value));
+            let first = entries.first().map_or_else(|| "nothing".to_owned(), |(_, value)| describe(value));
             format!("{} lines, first {first}", entries.len())
         }
     };
@@ -292,11 +279,8 @@ fn detect(document: &Document) -> Result<Format, Problems> {
 fn describe(value: &Value) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => {
-            let keys: Vec<String> = map
-                .keys()
-                .take(6)
-                .map(|key| format!("`{}`", key.escape_debug()))
-                .collect();
+            let keys: Vec<String> =
+                map.keys().take(6).map(|key| format!("`{}`", key.escape_debug())).collect();
             format!("an object with {}", keys.join(", "))
         }
         Value::Array(list) => match list.first() {

@@ -40,13 +40,7 @@ fn read_trace(value: &Value, report: &Report) -> Option<Trace> {
     let metadata = optional_object(&mut fields, "metadata", report);
     // Trace2MCP ignores what it doesn't know at this level, and its own samples rely on that.
     fields.ignore_rest();
-    Some(Trace {
-        run_id,
-        name,
-        inputs: inputs?,
-        events: events?,
-        metadata,
-    })
+    Some(Trace { run_id, name, inputs: inputs?, events: events?, metadata })
 }
 
 fn check_version(fields: &mut Fields<'_>, report: &Report) {
@@ -104,25 +98,15 @@ fn read_events(list: &[Value], report: &Report) -> Vec<Event> {
 fn read_event(value: &Value, pointer: &str, report: &Report) -> Option<Event> {
     let mut fields = Fields::of(value, pointer, report)?;
     let id: Option<NodeId> = fields.parsed("id");
-    let tool = fields
-        .text("tool")
-        .filter(|text| check_tool(text, &fields, report));
+    let tool = fields.text("tool").filter(|text| check_tool(text, &fields, report));
     let arguments = fields.object("arguments").cloned();
     let result = fields.optional("result").cloned().unwrap_or_default();
-    let status = fields
-        .optional_text("status")
-        .map_or(Status::success(), Status::new);
+    let status = fields.optional_text("status").map_or(Status::success(), Status::new);
     let started_at = time(&mut fields, "started_at", report);
     let ended_at = time(&mut fields, "ended_at", report);
     let duration_ms = duration(&mut fields, report);
     let effect = named(&mut fields, "side_effect", Effect::parse, &Effect::ALL, report);
-    let idempotency = named(
-        &mut fields,
-        "idempotency",
-        Idempotency::parse,
-        &Idempotency::ALL,
-        report,
-    );
+    let idempotency = named(&mut fields, "idempotency", Idempotency::parse, &Idempotency::ALL, report);
     let dependencies = dependencies(&mut fields, id.as_ref(), report);
     let reads = texts(&mut fields, "reads", report);
     let writes = texts(&mut fields, "writes", report);

@@ -13,10 +13,7 @@ fn with_event(fields: &str) -> String {
 }
 
 fn found(problems: &Problems) -> Vec<String> {
-    problems
-        .iter()
-        .map(|p| format!("{} {}", p.code, p.place))
-        .collect()
+    problems.iter().map(|p| format!("{} {}", p.code, p.place)).collect()
 }
 
 /// T03: every field rule, with the code and the place it is reported at.
@@ -111,14 +108,8 @@ fn too_many_events_are_refused_and_many_are_read_in_linear_time() {
     let event = |index: usize| json!({"id": format!("e{index}"), "tool": "t", "arguments": {}});
     let trace = |count: usize| json!({"inputs": {}, "events": (0..count).map(event).collect::<Vec<_>>()});
     assert_eq!(from_value(&trace(MAX_EVENTS)).unwrap().events.len(), MAX_EVENTS);
-    assert_eq!(
-        from_value(&trace(MAX_EVENTS + 1)).unwrap_err().code(),
-        Code::TooMany
-    );
-    let limits = Limits {
-        bytes: 10,
-        ..Limits::default()
-    };
+    assert_eq!(from_value(&trace(MAX_EVENTS + 1)).unwrap_err().code(), Code::TooMany);
+    let limits = Limits { bytes: 10, ..Limits::default() };
     assert_eq!(parse(&[b' '; 11], limits).unwrap_err().code(), Code::FileTooLarge);
 }
 
@@ -133,11 +124,7 @@ fn what_was_recorded_comes_back_unchanged() {
     let event = &trace.events[0];
     assert_eq!(event.effect, crate::effect::Effect::Read);
     assert!(event.status.is_success());
-    assert_eq!(
-        event.dependencies[0].as_str(),
-        "x",
-        "`dependencies` wins over `depends_on`"
-    );
+    assert_eq!(event.dependencies[0].as_str(), "x", "`dependencies` wins over `depends_on`");
     assert_eq!(event.other.get("cost"), Some(&json!(0.5)));
     let written = to_json(&trace);
     assert_eq!(from_value(&written).unwrap(), trace);
@@ -184,33 +171,16 @@ fn an_mcp_session_becomes_events() {
         events,
         vec![
             ("find_order-1", "success", json!({"id": 917}), Some(500.0)),
-            (
-                "find_order-2",
-                "failed",
-                json!({"text": "no such order"}),
-                Some(240.0)
-            ),
-            (
-                "ship-1",
-                "failed",
-                json!({"code": -32602, "message": "unknown tool"}),
-                Some(100.0)
-            ),
+            ("find_order-2", "failed", json!({"text": "no such order"}), Some(240.0)),
+            ("ship-1", "failed", json!({"code": -32602, "message": "unknown tool"}), Some(100.0)),
             ("wait-1", "cancelled", Value::Null, None),
             ("find_order-3", "success", json!({"text": "plain"}), Some(100.0)),
             ("last-1", "unanswered", Value::Null, None),
         ]
     );
     let first = &made.trace.events[0];
-    assert_eq!(
-        first.effect,
-        crate::effect::Effect::Unknown,
-        "annotations are hints, not facts"
-    );
-    assert_eq!(
-        first.metadata["mcp"]["result"]["content"][0]["text"],
-        json!("{\"id\":917}")
-    );
+    assert_eq!(first.effect, crate::effect::Effect::Unknown, "annotations are hints, not facts");
+    assert_eq!(first.metadata["mcp"]["result"]["content"][0]["text"], json!("{\"id\":917}"));
     assert_eq!(first.metadata["mcp"]["request_meta"], json!({"progressToken": 7}));
     let hints = &made.trace.metadata["untrusted_tool_hints"]["find_order"];
     assert_eq!(hints["annotations"], json!({"readOnlyHint": true}));
@@ -239,11 +209,7 @@ fn every_container_of_json_rpc_is_read() {
         format!("{{\"message\":{CALL}}}\n{{\"message\":{ANSWER}}}"),
         format!("{{\"dir\":\"req\",\"message\":{CALL}}}\n{{\"dir\":\"res\",\"message\":{ANSWER}}}"),
         format!("{{\"request\":{CALL},\"response\":{ANSWER}}}"),
-        format!(
-            "{{\"message\":{}}}\n{{\"message\":{}}}",
-            quoted(CALL),
-            quoted(ANSWER)
-        ),
+        format!("{{\"message\":{}}}\n{{\"message\":{}}}", quoted(CALL), quoted(ANSWER)),
         format!("event: message\ndata: {CALL}\n\nevent: message\nid: 4\ndata: {ANSWER}\n\n"),
         cassette,
     ] {
@@ -265,11 +231,7 @@ fn what_is_left_out_is_listed_with_its_line() {
          {{\"jsonrpc\":\"2.0\",\"id\":1,\"res"
     );
     let report = imported(&text).report;
-    let skipped: Vec<String> = report
-        .skipped
-        .iter()
-        .map(|s| format!("{}: {}", s.place, s.reason))
-        .collect();
+    let skipped: Vec<String> = report.skipped.iter().map(|s| format!("{}: {}", s.place, s.reason)).collect();
     assert_eq!(
         skipped,
         vec![
@@ -280,10 +242,7 @@ fn what_is_left_out_is_listed_with_its_line() {
             "line 6: the last line breaks off and was left out",
         ]
     );
-    assert_eq!(
-        (report.calls, report.unanswered, report.warnings.len()),
-        (3, 1, 2)
-    );
+    assert_eq!((report.calls, report.unanswered, report.warnings.len()), (3, 1, 2));
 }
 
 /// T02: a file is imported or refused with a reason and its place.
@@ -294,24 +253,12 @@ fn what_cannot_be_imported_is_refused_with_a_reason() {
         ("hello".into(), "json-syntax line 1, column 1"),
         ("[]".into(), "format-unknown the whole input"),
         (r#"{"messages":[]}"#.into(), "format-unknown the whole input"),
-        (
-            "{\"type\":\"session\"}\n{\"type\":\"message\"}".into(),
-            "format-unknown the whole input",
-        ),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.into(),
-            "trace-empty the whole input",
-        ),
+        ("{\"type\":\"session\"}\n{\"type\":\"message\"}".into(), "format-unknown the whole input"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.into(), "trace-empty the whole input"),
         (r#"{"events":[]}"#.into(), "field-missing the top level"),
-        (
-            format!("{CALL}\n{{bad\n{ANSWER}\n"),
-            "json-syntax line 2, column 2",
-        ),
+        (format!("{CALL}\n{{bad\n{ANSWER}\n"), "json-syntax line 2, column 2"),
         (format!("{CALL}\n{{bad\n"), "json-syntax line 2, column 2"),
-        (
-            format!("{CALL}\n{{\"a\":1,\"a\":2}}"),
-            "json-duplicate-key line 2, /a",
-        ),
+        (format!("{CALL}\n{{\"a\":1,\"a\":2}}"), "json-duplicate-key line 2, /a"),
     ] {
         assert_eq!(refused(&text), vec![expected], "{text}");
     }
@@ -332,10 +279,7 @@ fn an_empty_trace_carries_a_warning() {
 
 #[test]
 fn a_named_format_overrides_detection() {
-    let options = ImportOptions {
-        from: Some(Format::TraceV1),
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions { from: Some(Format::TraceV1), ..ImportOptions::default() };
     let problems = import(CALL.as_bytes(), &options).unwrap_err();
     assert_eq!(problems.code(), Code::FieldMissing);
     assert_eq!("mcp-wire".parse(), Ok(Format::McpWire));
@@ -349,16 +293,11 @@ fn a_named_format_overrides_detection() {
 fn mapped_paths_agree_in_inputs_arguments_and_results() {
     let text = r#"{"inputs":{"root":"/home/u/p"},"events":[{"id":"a","tool":"t","arguments":{"path":"/home/u/p/x"},
         "result":{"text":"in /home/u/p/x: /home/u/p2"}}]}"#;
-    let options = ImportOptions {
-        map: vec![("/home/u/p".into(), "/data".into())],
-        ..ImportOptions::default()
-    };
+    let options =
+        ImportOptions { map: vec![("/home/u/p".into(), "/data".into())], ..ImportOptions::default() };
     let made = import(text.as_bytes(), &options).unwrap();
     assert_eq!(made.trace.inputs["root"], json!("/data"));
     assert_eq!(made.trace.events[0].arguments["path"], json!("/data/x"));
-    assert_eq!(
-        made.trace.events[0].result,
-        json!({"text": "in /data/x: /home/u/p2"})
-    );
+    assert_eq!(made.trace.events[0].result, json!({"text": "in /data/x: /home/u/p2"}));
     assert_eq!(made.report.remapped, 3);
 }

@@ -31,10 +31,7 @@ impl Timestamp {
             _ => None,
         };
         match unix_ms {
-            Some(unix_ms) => Ok(Timestamp {
-                value: value.clone(),
-                unix_ms,
-            }),
+            Some(unix_ms) => Ok(Timestamp { value: value.clone(), unix_ms }),
             None => Err(format!(
                 "expected seconds or milliseconds since 1970, or a time like `2026-01-31T12:00:00Z`, found {}",
                 shown(value)
@@ -121,11 +118,7 @@ fn offset(text: &str) -> Option<i64> {
     let hours = digits(&mut rest, 2).filter(|hours| *hours < 24)?;
     let rest_of = rest.strip_prefix(':').unwrap_or(rest);
     let mut rest = rest_of;
-    let minutes = if rest.is_empty() {
-        0
-    } else {
-        digits(&mut rest, 2).filter(|minutes| *minutes < 60)?
-    };
+    let minutes = if rest.is_empty() { 0 } else { digits(&mut rest, 2).filter(|minutes| *minutes < 60)? };
     rest.is_empty().then_some(sign * (hours * 60 + minutes))
 }
 
@@ -170,18 +163,11 @@ mod tests {
             json!("2025-12-31T19:00:00-0500"),
             json!("2026-01-01T00:00"),
         ] {
-            assert_eq!(
-                Timestamp::read(&value).map(|t| t.unix_ms()),
-                Ok(1_767_225_600_000.0),
-                "{value}"
-            );
+            assert_eq!(Timestamp::read(&value).map(|t| t.unix_ms()), Ok(1_767_225_600_000.0), "{value}");
         }
         let fine = Timestamp::read(&json!("2024-02-29T12:34:56.789012Z")).unwrap();
         assert!((fine.unix_ms() - 1_709_210_096_789.012).abs() < 0.001);
-        assert_eq!(
-            Timestamp::read(&json!("1969-12-31T23:59:59Z")).unwrap().unix_ms(),
-            -1000.0
-        );
+        assert_eq!(Timestamp::read(&json!("1969-12-31T23:59:59Z")).unwrap().unix_ms(), -1000.0);
     }
 
     #[test]

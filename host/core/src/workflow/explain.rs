@@ -70,24 +70,11 @@ pub struct EdgeExplanation {
 
 /// Explains a workflow.
 pub fn explain(workflow: &Workflow) -> Explanation {
-    let by_id: BTreeMap<&str, &Node> = workflow
-        .nodes
-        .iter()
-        .map(|node| (node.id.as_str(), node))
-        .collect();
+    let by_id: BTreeMap<&str, &Node> = workflow.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     Explanation {
         name: workflow.name.clone(),
-        nodes: workflow
-            .nodes
-            .iter()
-            .map(|node| explain_node(node, &by_id))
-            .collect(),
-        output: workflow
-            .output
-            .references()
-            .into_iter()
-            .map(ToString::to_string)
-            .collect(),
+        nodes: workflow.nodes.iter().map(|node| explain_node(node, &by_id)).collect(),
+        output: workflow.output.references().into_iter().map(ToString::to_string).collect(),
         dropped: workflow.source.dropped.clone(),
     }
 }
@@ -107,10 +94,7 @@ fn explain_node(node: &Node, by_id: &BTreeMap<&str, &Node>) -> NodeExplanation {
         })
         .collect();
     // A reference written by hand carries no decision.
-    let decided: BTreeSet<String> = arguments
-        .iter()
-        .map(|argument| argument.pointer.clone())
-        .collect();
+    let decided: BTreeSet<String> = arguments.iter().map(|argument| argument.pointer.clone()).collect();
     for (pointer, reference) in &bound {
         if !decided.contains(pointer) {
             arguments.push(ArgumentExplanation {
@@ -218,11 +202,7 @@ impl Explanation {
             lines.push(String::new());
             lines.push("left out:".to_owned());
             for dropped in &self.dropped {
-                let same = dropped
-                    .same_as
-                    .as_ref()
-                    .map(|id| format!(" (see {id})"))
-                    .unwrap_or_default();
+                let same = dropped.same_as.as_ref().map(|id| format!(" (see {id})")).unwrap_or_default();
                 lines.push(format!("  {}: {}{same}", dropped.event, dropped.reason));
             }
         }
@@ -293,10 +273,7 @@ mod tests {
         let workflow = compiled();
         let mermaid = graph::mermaid(&workflow);
         assert!(mermaid.starts_with("flowchart TD\n"), "{mermaid}");
-        assert!(
-            mermaid.contains("n1[\"bad&quot;&lt;id&gt;<br/>book · write\"]:::write"),
-            "{mermaid}"
-        );
+        assert!(mermaid.contains("n1[\"bad&quot;&lt;id&gt;<br/>book · write\"]:::write"), "{mermaid}");
         assert!(mermaid.contains("n0 -->|/hotel_id| n1"), "{mermaid}");
         assert!(mermaid.contains("n1 -.-> n2"), "{mermaid}");
         let dot = graph::dot(&workflow);

@@ -21,14 +21,7 @@ const MAX_POINTERS: usize = 3;
 pub fn mermaid(workflow: &Workflow) -> String {
     let mut out = String::from("flowchart TD\n");
     for (index, node) in workflow.nodes.iter().enumerate() {
-        let label = [
-            node.id.as_str(),
-            "\n",
-            node.tool.as_str(),
-            " · ",
-            node.effect.as_str(),
-        ]
-        .concat();
+        let label = [node.id.as_str(), "\n", node.tool.as_str(), " · ", node.effect.as_str()].concat();
         let _ = writeln!(out, "    n{index}[\"{}\"]:::{}", escape_html(&label), class(node));
     }
     for ((from, to), pointers) in edges(workflow) {
@@ -47,23 +40,10 @@ pub fn mermaid(workflow: &Workflow) -> String {
 pub fn dot(workflow: &Workflow) -> String {
     let mut out = String::from("digraph workflow {\n    node [shape=box, style=filled];\n");
     for (index, node) in workflow.nodes.iter().enumerate() {
-        let label = [
-            node.id.as_str(),
-            "\n",
-            node.tool.as_str(),
-            " · ",
-            node.effect.as_str(),
-        ]
-        .concat();
-        let color = STYLES
-            .iter()
-            .find(|(name, _)| *name == class(node))
-            .map_or("#ffffff", |(_, color)| color);
-        let _ = writeln!(
-            out,
-            "    n{index} [label=\"{}\", fillcolor=\"{color}\"];",
-            escape_dot(&label)
-        );
+        let label = [node.id.as_str(), "\n", node.tool.as_str(), " · ", node.effect.as_str()].concat();
+        let color =
+            STYLES.iter().find(|(name, _)| *name == class(node)).map_or("#ffffff", |(_, color)| color);
+        let _ = writeln!(out, "    n{index} [label=\"{}\", fillcolor=\"{color}\"];", escape_dot(&label));
     }
     for ((from, to), pointers) in edges(workflow) {
         let _ = match label(&pointers) {
@@ -87,12 +67,8 @@ fn class(node: &Node) -> &'static str {
 }
 
 fn edges(workflow: &Workflow) -> Edges {
-    let index: BTreeMap<&str, usize> = workflow
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(index, node)| (node.id.as_str(), index))
-        .collect();
+    let index: BTreeMap<&str, usize> =
+        workflow.nodes.iter().enumerate().map(|(index, node)| (node.id.as_str(), index)).collect();
     let mut edges = Edges::new();
     for (to, node) in workflow.nodes.iter().enumerate() {
         for id in &node.after {
@@ -118,15 +94,10 @@ fn flows(expr: &Expr, pointer: &str, found: &mut impl FnMut(&str, &str)) {
             }
         }
         Expr::Object(members) => {
-            members
-                .iter()
-                .for_each(|(key, member)| flows(member, &child(pointer, key), found));
+            members.iter().for_each(|(key, member)| flows(member, &child(pointer, key), found));
         }
         Expr::List(items) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(index, member)| flows(member, &item(pointer, index), found));
+            items.iter().enumerate().for_each(|(index, member)| flows(member, &item(pointer, index), found));
         }
     }
 }

@@ -42,11 +42,7 @@ pub struct Input {
     /// JSON Schema of the value.
     pub schema: Value,
     /// The recorded value, used if none is given. A recorded null is a value.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
 

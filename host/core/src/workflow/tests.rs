@@ -39,43 +39,15 @@ fn malformed_workflows_name_the_code_and_the_place() {
         ("/nodes/0/id", json!("  "), "field-value /nodes/0/id"),
         ("/nodes/0/tool", json!("rm -rf"), "field-value /nodes/0/tool"),
         ("/nodes/0/tool", json!("../evil"), "field-value /nodes/0/tool"),
-        (
-            "/nodes/0/handler",
-            json!("x.so"),
-            "field-unknown /nodes/0/handler",
-        ),
-        (
-            "/nodes/0/effect",
-            json!("harmless"),
-            "field-value /nodes/0/effect",
-        ),
+        ("/nodes/0/handler", json!("x.so"), "field-unknown /nodes/0/handler"),
+        ("/nodes/0/effect", json!("harmless"), "field-value /nodes/0/effect"),
         ("/nodes/0/after", json!("a"), "field-type /nodes/0/after"),
         ("/nodes/0/timeout_ms", json!(-1), "field-type /nodes/0/timeout_ms"),
-        (
-            "/nodes/0/arguments",
-            json!({"literal": [1]}),
-            "field-type /nodes/0/arguments",
-        ),
-        (
-            "/nodes/0/arguments",
-            json!({"literal": {}, "ref": {}}),
-            "field-value /nodes/0/arguments",
-        ),
-        (
-            "/nodes/0/arguments",
-            json!({"$ref": "inputs.q"}),
-            "field-unknown /nodes/0/arguments/$ref",
-        ),
-        (
-            "/nodes/0/arguments",
-            json!({"code": "1+1"}),
-            "field-unknown /nodes/0/arguments/code",
-        ),
-        (
-            "/nodes/0/arguments",
-            json!({"ref": {}}),
-            "field-value /nodes/0/arguments/ref",
-        ),
+        ("/nodes/0/arguments", json!({"literal": [1]}), "field-type /nodes/0/arguments"),
+        ("/nodes/0/arguments", json!({"literal": {}, "ref": {}}), "field-value /nodes/0/arguments"),
+        ("/nodes/0/arguments", json!({"$ref": "inputs.q"}), "field-unknown /nodes/0/arguments/$ref"),
+        ("/nodes/0/arguments", json!({"code": "1+1"}), "field-unknown /nodes/0/arguments/code"),
+        ("/nodes/0/arguments", json!({"ref": {}}), "field-value /nodes/0/arguments/ref"),
         (
             "/nodes/0/arguments",
             json!({"ref": {"input": "q", "node": "a"}}),
@@ -91,34 +63,20 @@ fn malformed_workflows_name_the_code_and_the_place() {
             json!({"ref": {"input": "q", "convert": "eval"}}),
             "field-value /nodes/0/arguments/ref/convert",
         ),
-        (
-            "/nodes/0/decisions/0/verdict",
-            json!("maybe"),
-            "field-value /nodes/0/decisions/0/verdict",
-        ),
+        ("/nodes/0/decisions/0/verdict", json!("maybe"), "field-value /nodes/0/decisions/0/verdict"),
         ("/source/compiler", json!(1), "field-type /source"),
     ];
     for (pointer, value, expected) in cases {
         let mut file = good();
         set(&mut file, pointer, value.clone());
         let problems = read(&file).expect_err(pointer);
-        let found: Vec<String> = problems
-            .iter()
-            .map(|p| format!("{} {}", p.code, p.place))
-            .collect();
-        assert!(
-            found.contains(&expected.to_owned()),
-            "{pointer} = {value}: {found:?}"
-        );
+        let found: Vec<String> = problems.iter().map(|p| format!("{} {}", p.code, p.place)).collect();
+        assert!(found.contains(&expected.to_owned()), "{pointer} = {value}: {found:?}");
     }
     for missing in ["format", "name", "inputs", "nodes", "output", "source", "digest"] {
         let mut file = good();
         file.as_object_mut().unwrap().remove(missing);
-        assert_eq!(
-            read(&file).expect_err(missing).code(),
-            Code::FieldMissing,
-            "{missing}"
-        );
+        assert_eq!(read(&file).expect_err(missing).code(), Code::FieldMissing, "{missing}");
     }
 }
 
@@ -142,51 +100,16 @@ fn meaningless_workflows_name_the_code_and_the_place() {
     let result = |node: &str| json!({"object": {"x": {"ref": {"node": node, "path": []}}}});
     let cases: Vec<(&str, Value, Code, &str)> = vec![
         ("/nodes/1/id", json!("a"), Code::IdDuplicate, "/nodes/1/id"),
-        (
-            "/nodes/0/after",
-            json!(["zz"]),
-            Code::ReferenceUnknown,
-            "/nodes/0/after/0",
-        ),
-        (
-            "/nodes/1/arguments",
-            result("zz"),
-            Code::ReferenceUnknown,
-            "/nodes/1/arguments",
-        ),
-        (
-            "/nodes/0/arguments",
-            json!({"ref": {"input": "zz"}}),
-            Code::ReferenceUnknown,
-            "/nodes/0/arguments",
-        ),
-        (
-            "/output",
-            json!({"ref": {"node": "zz"}}),
-            Code::ReferenceUnknown,
-            "/output",
-        ),
+        ("/nodes/0/after", json!(["zz"]), Code::ReferenceUnknown, "/nodes/0/after/0"),
+        ("/nodes/1/arguments", result("zz"), Code::ReferenceUnknown, "/nodes/1/arguments"),
+        ("/nodes/0/arguments", json!({"ref": {"input": "zz"}}), Code::ReferenceUnknown, "/nodes/0/arguments"),
+        ("/output", json!({"ref": {"node": "zz"}}), Code::ReferenceUnknown, "/output"),
         ("/nodes/0/after", json!(["a"]), Code::DependencyCycle, "/nodes/0"),
         ("/nodes/0/after", json!(["b"]), Code::DependencyCycle, "/nodes/1"),
-        (
-            "/inputs/q/schema",
-            json!({"type": "strin"}),
-            Code::FieldValue,
-            "/inputs/q/schema",
-        ),
-        (
-            "/inputs/q/default",
-            json!(5),
-            Code::FieldValue,
-            "/inputs/q/default",
-        ),
+        ("/inputs/q/schema", json!({"type": "strin"}), Code::FieldValue, "/inputs/q/schema"),
+        ("/inputs/q/default", json!(5), Code::FieldValue, "/inputs/q/default"),
         ("/name", json!("another"), Code::DigestMismatch, "/digest"),
-        (
-            "/nodes/0/recorded/result/id",
-            json!("f-1002"),
-            Code::DigestMismatch,
-            "/digest",
-        ),
+        ("/nodes/0/recorded/result/id", json!("f-1002"), Code::DigestMismatch, "/digest"),
     ];
     for (pointer, value, code, place) in cases {
         let mut file = good();
@@ -207,10 +130,7 @@ fn a_cycle_is_named_node_by_node() {
     let mut file = good();
     set(&mut file, "/nodes/0/after", json!(["b"]));
     let problems = verify(read(&file).unwrap().0, None).unwrap_err();
-    assert_eq!(
-        problems.to_string(),
-        "dependency-cycle at /nodes/1: nodes depend on each other: b -> a -> b"
-    );
+    assert_eq!(problems.to_string(), "dependency-cycle at /nodes/1: nodes depend on each other: b -> a -> b");
 }
 
 #[test]
@@ -239,24 +159,15 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn any_expr() -> impl Strategy<Value = Expr> {
-    let step = prop_oneof![
-        ".{0,4}".prop_map(Step::Key),
-        (0usize..9).prop_map(Step::Index),
-        Just(Step::ParseJson),
-    ];
+    let step =
+        prop_oneof![".{0,4}".prop_map(Step::Key), (0usize..9).prop_map(Step::Index), Just(Step::ParseJson),];
     let convert = prop::option::of(prop_oneof![Just(Convert::ToString), Just(Convert::ToNumber)]);
     let source = prop_oneof![
         ".{0,4}".prop_map(Source::Input),
         "[a-z]{1,4}".prop_map(|id| Source::Node(id.parse().unwrap()))
     ];
-    let reference =
-        (source, prop::collection::vec(step, 0..4), convert).prop_map(|(source, path, convert)| {
-            Expr::Ref(Reference {
-                source,
-                path,
-                convert,
-            })
-        });
+    let reference = (source, prop::collection::vec(step, 0..4), convert)
+        .prop_map(|(source, path, convert)| Expr::Ref(Reference { source, path, convert }));
     prop_oneof![any_json().prop_map(Expr::Literal), reference].prop_recursive(2, 8, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Expr::List),

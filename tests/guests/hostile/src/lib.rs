@@ -25,11 +25,7 @@ mod bindings {
     wit_bindgen::generate!({ world: "plugin", path: "../../../wit", pub_export_macro: true });
 }
 
-#[expect(
-    unsafe_code,
-    unreachable_pub,
-    reason = "generated: the exports of a component have C names"
-)]
+#[expect(unsafe_code, unreachable_pub, reason = "generated: the exports of a component have C names")]
 mod export {
     super::bindings::export!(Hostile with_types_in super::bindings);
     use super::Hostile;
@@ -146,17 +142,11 @@ fn argument(arguments: &str) -> &str {
 }
 
 fn json(structured: impl Into<String>) -> Result<ToolResult, ToolError> {
-    Ok(ToolResult {
-        content: vec![],
-        structured: Some(structured.into()),
-    })
+    Ok(ToolResult { content: vec![], structured: Some(structured.into()) })
 }
 
 fn text(text: String) -> Result<ToolResult, ToolError> {
-    Ok(ToolResult {
-        content: vec![Content::Text(text)],
-        structured: None,
-    })
+    Ok(ToolResult { content: vec![Content::Text(text)], structured: None })
 }
 
 fn files(done: std::io::Result<String>) -> Result<ToolResult, ToolError> {
@@ -242,10 +232,8 @@ fn chance() -> Result<ToolResult, ToolError> {
 }
 
 fn surroundings() -> Result<ToolResult, ToolError> {
-    let folders: Vec<String> = wasip2::filesystem::preopens::get_directories()
-        .into_iter()
-        .map(|(_, path)| path)
-        .collect();
+    let folders: Vec<String> =
+        wasip2::filesystem::preopens::get_directories().into_iter().map(|(_, path)| path).collect();
     text(format!(
         "env {} args {} folders {folders:?} passwd {}",
         std::env::vars().count(),

@@ -11,28 +11,17 @@ fn reads_are_deduplicated_only_where_it_is_safe() {
     let get = |id: &str, more: &Value| event(id, json!({"k": "v-1"}), json!({"x": "value-1"}), more.clone());
     let other = |id: &str, more: Value| event(id, json!({}), json!(null), more);
     let cases: Vec<(&str, Vec<Value>, usize)> = vec![
-        (
-            "idempotent reads",
-            vec![get("a", &idempotent), get("b", &idempotent)],
-            1,
-        ),
+        ("idempotent reads", vec![get("a", &idempotent), get("b", &idempotent)], 1),
         (
             "reads that may not be repeated",
-            vec![
-                get("a", &json!({"tool": "get"})),
-                get("b", &json!({"tool": "get"})),
-            ],
+            vec![get("a", &json!({"tool": "get"})), get("b", &json!({"tool": "get"}))],
             2,
         ),
         (
             "pure calls",
             {
                 let pure = json!({"tool": "get", "side_effect": "pure"});
-                vec![
-                    get("a", &pure),
-                    other("w", json!({"side_effect": "write"})),
-                    get("b", &pure),
-                ]
+                vec![get("a", &pure), other("w", json!({"side_effect": "write"})), get("b", &pure)]
             },
             2,
         ),
@@ -40,31 +29,18 @@ fn reads_are_deduplicated_only_where_it_is_safe() {
             "another result",
             vec![
                 get("a", &idempotent),
-                event(
-                    "b",
-                    json!({"k": "v-1"}),
-                    json!({"x": "value-2"}),
-                    idempotent.clone(),
-                ),
+                event("b", json!({"k": "v-1"}), json!({"x": "value-2"}), idempotent.clone()),
             ],
             2,
         ),
         (
             "across a write",
-            vec![
-                get("a", &idempotent),
-                other("w", json!({"side_effect": "write"})),
-                get("b", &idempotent),
-            ],
+            vec![get("a", &idempotent), other("w", json!({"side_effect": "write"})), get("b", &idempotent)],
             3,
         ),
         (
             "across an unknown call",
-            vec![
-                get("a", &idempotent),
-                other("w", json!({"side_effect": "unknown"})),
-                get("b", &idempotent),
-            ],
+            vec![get("a", &idempotent), other("w", json!({"side_effect": "unknown"})), get("b", &idempotent)],
             3,
         ),
         (
@@ -117,145 +93,47 @@ fn reads_are_deduplicated_only_where_it_is_safe() {
         let workflow = compiled(json!({}), events);
         assert_eq!(workflow.workflow().nodes.len(), expected, "{name}");
     }
-    let events = vec![
-        get("a", &idempotent),
-        get("b", &idempotent),
-        read("c", json!({"y": "value-1"}), json!(null)),
-    ];
+    let events =
+        vec![get("a", &idempotent), get("b", &idempotent), read("c", json!({"y": "value-1"}), json!(null))];
     let workflow = compiled(json!({}), events);
-    assert_eq!(
-        bound(&workflow, "c"),
-        ["/y <- a.x"],
-        "later references lead to the kept node"
-    );
+    assert_eq!(bound(&workflow, "c"), ["/y <- a.x"], "later references lead to the kept node");
     let dropped = &workflow.workflow().source.dropped[0];
-    assert_eq!(
-        (
-            dropped.event.as_str(),
-            dropped.same_as.as_ref().map(NodeId::as_str)
-        ),
-        ("b", Some("a"))
-    );
+    assert_eq!((dropped.event.as_str(), dropped.same_as.as_ref().map(NodeId::as_str)), ("b", Some("a")));
 }
 
 /// T06, T07: effects keep their recorded order unless keys prove that they can't meet.
 #[test]
 fn effects_keep_their_order() {
     let write = |id: &str, keys: &[&str]| {
-        event(
-            id,
-            json!({}),
-            json!(null),
-            json!({"side_effect": "write", "writes": keys}),
-        )
+        event(id, json!({}), json!(null), json!({"side_effect": "write", "writes": keys}))
     };
     let keyed = |id: &str, keys: &[&str]| event(id, json!({}), json!(null), json!({"reads": keys}));
     let plain = |id: &str| read(id, json!({}), json!(null));
     let pure = |id: &str| event(id, json!({}), json!(null), json!({"side_effect": "pure"}));
     let unknown = |id: &str| event(id, json!({}), json!(null), json!({"side_effect": "unknown"}));
     let cases: Vec<(&str, Vec<Value>, &str, &[&str])> = vec![
-        (
-            "a read after a write",
-            vec![write("w", &[]), plain("r")],
-            "r",
-            &["w"],
-        ),
-        (
-            "a write after reads",
-            vec![plain("a"), plain("b"), write("w", &[])],
-            "w",
-            &["a", "b"],
-        ),
-        (
-            "reads don't wait for reads",
-            vec![plain("a"), plain("b")],
-            "b",
-            &[],
-        ),
-        (
-            "only the last barrier",
-            vec![unknown("a"), unknown("b"), unknown("c")],
-            "c",
-            &["b"],
-        ),
-        (
-            "pure calls wait for nothing",
-            vec![unknown("a"), pure("p"), unknown("c")],
-            "p",
-            &[],
-        ),
-        (
-            "nothing waits for pure calls",
-            vec![unknown("a"), pure("p"), unknown("c")],
-            "c",
-            &["a"],
-        ),
-        (
-            "other keys",
-            vec![write("w", &["file:/a"]), keyed("r", &["file:/b"])],
-            "r",
-            &[],
-        ),
-        (
-            "the same key",
-            vec![write("w", &["file:/a"]), keyed("r", &["file:/a"])],
-            "r",
-            &["w"],
-        ),
-        (
-            "a folder above",
-            vec![write("w", &["file:/a"]), keyed("r", &["file:/a/b"])],
-            "r",
-            &["w"],
-        ),
-        (
-            "something below",
-            vec![write("w", &["file:/a/b"]), keyed("r", &["file:/a"])],
-            "r",
-            &["w"],
-        ),
+        ("a read after a write", vec![write("w", &[]), plain("r")], "r", &["w"]),
+        ("a write after reads", vec![plain("a"), plain("b"), write("w", &[])], "w", &["a", "b"]),
+        ("reads don't wait for reads", vec![plain("a"), plain("b")], "b", &[]),
+        ("only the last barrier", vec![unknown("a"), unknown("b"), unknown("c")], "c", &["b"]),
+        ("pure calls wait for nothing", vec![unknown("a"), pure("p"), unknown("c")], "p", &[]),
+        ("nothing waits for pure calls", vec![unknown("a"), pure("p"), unknown("c")], "c", &["a"]),
+        ("other keys", vec![write("w", &["file:/a"]), keyed("r", &["file:/b"])], "r", &[]),
+        ("the same key", vec![write("w", &["file:/a"]), keyed("r", &["file:/a"])], "r", &["w"]),
+        ("a folder above", vec![write("w", &["file:/a"]), keyed("r", &["file:/a/b"])], "r", &["w"]),
+        ("something below", vec![write("w", &["file:/a/b"]), keyed("r", &["file:/a"])], "r", &["w"]),
         (
             "a name that only begins alike",
             vec![write("w", &["file:/a"]), keyed("r", &["file:/ab"])],
             "r",
             &[],
         ),
-        (
-            "another scheme",
-            vec![write("w", &["file:/a"]), keyed("r", &["db:/a"])],
-            "r",
-            &[],
-        ),
-        (
-            "a relative path",
-            vec![write("w", &["file:/a"]), keyed("r", &["file:a"])],
-            "r",
-            &["w"],
-        ),
-        (
-            "a read without keys",
-            vec![write("w", &["file:/a"]), plain("r")],
-            "r",
-            &["w"],
-        ),
-        (
-            "a write after a read of the key",
-            vec![keyed("r", &["k"]), write("w", &["k"])],
-            "w",
-            &["r"],
-        ),
-        (
-            "two writes",
-            vec![write("v", &["k"]), write("w", &["k"])],
-            "w",
-            &["v"],
-        ),
-        (
-            "two writes elsewhere",
-            vec![write("v", &["k"]), write("w", &["l"])],
-            "w",
-            &[],
-        ),
+        ("another scheme", vec![write("w", &["file:/a"]), keyed("r", &["db:/a"])], "r", &[]),
+        ("a relative path", vec![write("w", &["file:/a"]), keyed("r", &["file:a"])], "r", &["w"]),
+        ("a read without keys", vec![write("w", &["file:/a"]), plain("r")], "r", &["w"]),
+        ("a write after a read of the key", vec![keyed("r", &["k"]), write("w", &["k"])], "w", &["r"]),
+        ("two writes", vec![write("v", &["k"]), write("w", &["k"])], "w", &["v"]),
+        ("two writes elsewhere", vec![write("v", &["k"]), write("w", &["l"])], "w", &[]),
         (
             "keys don't help against a barrier",
             vec![write("v", &["k"]), unknown("u"), keyed("r", &["l"])],
@@ -273,17 +151,8 @@ fn the_number_of_order_edges_is_linear() {
     let mixed = |index: usize| {
         let effect = if index.is_multiple_of(2) { "read" } else { "write" };
         let keys = json!([format!("file:/d/{}", index % 400)]);
-        let mut event = event(
-            &format!("e{index}"),
-            json!({}),
-            json!(null),
-            json!({"side_effect": effect}),
-        );
-        event[if index.is_multiple_of(2) {
-            "reads"
-        } else {
-            "writes"
-        }] = keys;
+        let mut event = event(&format!("e{index}"), json!({}), json!(null), json!({"side_effect": effect}));
+        event[if index.is_multiple_of(2) { "reads" } else { "writes" }] = keys;
         event
     };
     let events: Vec<Value> = (0..1000)

@@ -52,21 +52,13 @@ fn any_trace() -> impl Strategy<Value = Trace> {
             event.effect = Effect::ALL[effect];
             event.idempotency = Idempotency::ALL[idempotency];
             event.reads = key.clone().into_iter().collect();
-            event.writes = if event.effect.is_read_only() {
-                vec![]
-            } else {
-                key.into_iter().collect()
-            };
+            event.writes = if event.effect.is_read_only() { vec![] } else { key.into_iter().collect() };
             if status == 0 && index > 0 {
                 event.status = trace::Status::failed();
             }
             made.push(event);
         }
-        Trace {
-            inputs,
-            events: made,
-            ..Trace::default()
-        }
+        Trace { inputs, events: made, ..Trace::default() }
     })
 }
 

@@ -14,10 +14,7 @@ pub fn reply_of_mcp_result(result: &Value) -> Reply {
     let blocks = result.get("content").and_then(Value::as_array);
     Reply {
         content: blocks.into_iter().flatten().map(block).collect(),
-        structured: result
-            .get("structuredContent")
-            .filter(|value| !value.is_null())
-            .cloned(),
+        structured: result.get("structuredContent").filter(|value| !value.is_null()).cloned(),
         usage: Usage::default(),
     }
 }
@@ -29,17 +26,13 @@ fn block(block: &Value) -> Content {
         found.unwrap_or(default).to_owned()
     };
     match text("type") {
-        "text" => Content::Text {
-            text: text("text").to_owned(),
-        },
-        "image" => Content::Image {
-            mime_type: media(block, "application/octet-stream"),
-            data: bytes(text("data")),
-        },
-        "audio" => Content::Audio {
-            mime_type: media(block, "application/octet-stream"),
-            data: bytes(text("data")),
-        },
+        "text" => Content::Text { text: text("text").to_owned() },
+        "image" => {
+            Content::Image { mime_type: media(block, "application/octet-stream"), data: bytes(text("data")) }
+        }
+        "audio" => {
+            Content::Audio { mime_type: media(block, "application/octet-stream"), data: bytes(text("data")) }
+        }
         "resource" => {
             let inner = block.get("resource").unwrap_or(&Value::Null);
             let part = |key: &str| inner.get(key).and_then(Value::as_str);
@@ -98,13 +91,9 @@ mod tests {
 
     #[test]
     fn base64_gives_the_bytes() {
-        for (text, expected) in [
-            ("", ""),
-            ("Zg==", "f"),
-            ("Zm8=", "fo"),
-            ("Zm9v", "foo"),
-            ("Zm9v\nYg", "foob"),
-        ] {
+        for (text, expected) in
+            [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9v\nYg", "foob")]
+        {
             assert_eq!(decode(text).as_deref(), Some(expected.as_bytes()), "{text}");
         }
         assert_eq!(decode("a.b"), None);

@@ -26,14 +26,11 @@ pub(super) fn is_log(value: &Value) -> bool {
         Value::Object(map) => {
             is_message(map)
                 || map.get("interactions").is_some_and(is_log)
-                || HOLDERS
-                    .iter()
-                    .filter_map(|key| map.get(*key))
-                    .any(|held| match held {
-                        Value::Object(held) => is_message(held),
-                        Value::String(text) => text.contains("\"jsonrpc\""),
-                        _ => false,
-                    })
+                || HOLDERS.iter().filter_map(|key| map.get(*key)).any(|held| match held {
+                    Value::Object(held) => is_message(held),
+                    Value::String(text) => text.contains("\"jsonrpc\""),
+                    _ => false,
+                })
         }
         _ => false,
     }
@@ -53,20 +50,14 @@ pub(super) fn read(document: Document) -> Result<(Trace, ImportReport), Problems
             }
             log.document(value);
         }
-        Document::Lines {
-            entries,
-            problems,
-            partial,
-        } => {
+        Document::Lines { entries, problems, partial } => {
             Problems::from_list(problems)?;
             for (line, value) in entries {
                 log.entry(value, &Place::Line(line), &Context::default());
             }
             if let Some(line) = partial {
                 log.skip(Place::Line(line), "the last line breaks off and was left out");
-                log.report
-                    .warnings
-                    .push(format!("line {line} breaks off: the recording may be incomplete"));
+                log.report.warnings.push(format!("line {line} breaks off: the recording may be incomplete"));
             }
         }
     }
@@ -114,10 +105,7 @@ impl Context {
         let time = first(["ts", "timestamp", "time"]).and_then(|value| Timestamp::read(value).ok());
         let latency = first(["latency_ms", "duration_ms", "elapsed_ms"]).and_then(Value::as_f64);
         Context {
-            sender: text("direction")
-                .or(text("dir"))
-                .and_then(Sender::read)
-                .or(outer.sender),
+            sender: text("direction").or(text("dir")).and_then(Sender::read).or(outer.sender),
             time: time.or_else(|| outer.time.clone()),
             latency_ms: latency.filter(|ms| *ms >= 0.0).or(outer.latency_ms),
         }
@@ -146,10 +134,7 @@ struct Log {
 
 impl Log {
     fn skip(&mut self, place: Place, reason: impl Into<String>) {
-        self.report.skipped.push(Skipped {
-            place,
-            reason: reason.into(),
-        });
+        self.report.skipped.push(Skipped { place, reason: reason.into() });
     }
 
     fn document(&mut self, value: Value) {
@@ -166,11 +151,7 @@ impl Log {
                         self.entry(value, &place, &Context::default());
                     }
                 }
-                _ => self.entry(
-                    Value::Object(map),
-                    &Place::Pointer(String::new()),
-                    &Context::default(),
-                ),
+                _ => self.entry(Value::Object(map), &Place::Pointer(String::new()), &Context::default()),
             },
             other => self.entry(other, &Place::Whole, &Context::default()),
         }
@@ -193,9 +174,7 @@ impl Log {
                     self.skip(place.clone(), "the entry holds no JSON-RPC message");
                 }
             }
-            Value::Array(batch) => batch
-                .into_iter()
-                .for_each(|value| self.entry(value, place, outer)),
+            Value::Array(batch) => batch.into_iter().for_each(|value| self.entry(value, place, outer)),
             _ => self.skip(place.clone(), "the entry holds no JSON-RPC message"),
         }
     }
@@ -205,16 +184,11 @@ impl Log {
         match value {
             Value::Null => {}
             Value::Object(map) => self.message(map, place, context),
-            Value::Array(batch) => batch
-                .into_iter()
-                .for_each(|value| self.held(value, place, context)),
+            Value::Array(batch) => batch.into_iter().for_each(|value| self.held(value, place, context)),
             Value::String(text) => {
                 match crate::json::parse(text.as_bytes(), crate::json::Limits::default()) {
                     Ok(value @ (Value::Object(_) | Value::Array(_))) => self.held(value, place, context),
-                    _ => self.skip(
-                        place.clone(),
-                        "the entry holds a text that isn't a JSON-RPC message",
-                    ),
+                    _ => self.skip(place.clone(), "the entry holds a text that isn't a JSON-RPC message"),
                 }
             }
             _ => self.skip(place.clone(), "the entry holds no JSON-RPC message"),
@@ -276,10 +250,7 @@ impl Log {
             Some(_) => {
                 self.skip(
                     place.clone(),
-                    format!(
-                        "a call of `{}` whose arguments are no object",
-                        tool.escape_debug()
-                    ),
+                    format!("a call of `{}` whose arguments are no object", tool.escape_debug()),
                 );
                 return None;
             }
@@ -288,10 +259,7 @@ impl Log {
         *count += 1;
         let count = *count;
         let Some(event_id) = event_id(&tool, count).filter(|_| is_recordable_tool(&tool)) else {
-            self.skip(
-                place.clone(),
-                "a call whose tool name is blank, too long or has line breaks",
-            );
+            self.skip(place.clone(), "a call whose tool name is blank, too long or has line breaks");
             return None;
         };
         if self.events.len() >= MAX_EVENTS {
@@ -336,9 +304,7 @@ impl Log {
         // request of the other side is tried as well.
         let asked_by = context.sender.map(Sender::other).unwrap_or(match &result {
             Some(Value::Object(result))
-                if ["role", "action", "roots"]
-                    .iter()
-                    .any(|k| result.contains_key(*k)) =>
+                if ["role", "action", "roots"].iter().any(|k| result.contains_key(*k)) =>
             {
                 Sender::Server
             }
@@ -364,11 +330,7 @@ impl Log {
         match (result, error) {
             (Some(mut result), None) => {
                 let failed = result.get("isError") == Some(&Value::Bool(true));
-                event.status = if failed {
-                    Status::failed()
-                } else {
-                    Status::success()
-                };
+                event.status = if failed { Status::failed() } else { Status::success() };
                 event.result = content::reply_of_mcp_result(&result).value();
                 if let Some(map) = result.as_object_mut() {
                     // It is the event's result already.
@@ -396,21 +358,13 @@ impl Log {
     }
 
     fn tools(&mut self, result: Option<&Value>) {
-        let list = result
-            .and_then(|result| result.get("tools"))
-            .and_then(Value::as_array);
+        let list = result.and_then(|result| result.get("tools")).and_then(Value::as_array);
         for tool in list.into_iter().flatten() {
             let Some(name) = tool.get("name").and_then(Value::as_str) else {
                 continue;
             };
             let mut hints = Map::new();
-            for key in [
-                "title",
-                "description",
-                "annotations",
-                "inputSchema",
-                "outputSchema",
-            ] {
+            for key in ["title", "description", "annotations", "inputSchema", "outputSchema"] {
                 if let Some(value) = tool.get(key) {
                     hints.insert(key.into(), value.clone());
                 }
@@ -459,14 +413,9 @@ impl Log {
         self.metadata.insert("format".into(), json!("mcp-wire"));
         if !self.tools.is_empty() {
             // What a server says of its tools is a hint for the person who reviews them, no more.
-            self.metadata
-                .insert("untrusted_tool_hints".into(), Value::Object(self.tools));
+            self.metadata.insert("untrusted_tool_hints".into(), Value::Object(self.tools));
         }
-        let trace = Trace {
-            metadata: self.metadata,
-            events: self.events,
-            ..Trace::default()
-        };
+        let trace = Trace { metadata: self.metadata, events: self.events, ..Trace::default() };
         Ok((trace, self.report))
     }
 }

@@ -37,15 +37,9 @@ impl Mapping {
             return 0;
         }
         let mut changed = 0;
-        trace
-            .inputs
-            .values_mut()
-            .for_each(|value| self.value(value, &mut changed));
+        trace.inputs.values_mut().for_each(|value| self.value(value, &mut changed));
         for event in &mut trace.events {
-            event
-                .arguments
-                .values_mut()
-                .for_each(|value| self.value(value, &mut changed));
+            event.arguments.values_mut().for_each(|value| self.value(value, &mut changed));
             self.value(&mut event.result, &mut changed);
         }
         changed
@@ -98,11 +92,7 @@ impl Mapping {
 
 fn trimmed(path: &str) -> &str {
     let cut = path.trim_end_matches('/');
-    if cut.is_empty() {
-        path.get(..1).unwrap_or_default()
-    } else {
-        cut
-    }
+    if cut.is_empty() { path.get(..1).unwrap_or_default() } else { cut }
 }
 
 fn is_path_char(c: char) -> bool {
@@ -116,10 +106,7 @@ fn begins_here(before: &str) -> bool {
 
 fn ends_here(after: &str) -> bool {
     // The full stop of a sentence is no part of the path before it.
-    let rest = after
-        .strip_prefix('.')
-        .filter(|rest| !rest.starts_with(is_path_char))
-        .unwrap_or(after);
+    let rest = after.strip_prefix('.').filter(|rest| !rest.starts_with(is_path_char)).unwrap_or(after);
     rest.starts_with(['/', '\\']) || !rest.starts_with(is_path_char)
 }
 
@@ -129,15 +116,8 @@ mod tests {
 
     #[test]
     fn only_whole_prefixes_are_replaced() {
-        let rules = [
-            ("/home/user/repo/", "/work"),
-            ("/home/user", "/u"),
-            ("C:\\code", "/c"),
-        ];
-        let map: Vec<_> = rules
-            .iter()
-            .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
-            .collect();
+        let rules = [("/home/user/repo/", "/work"), ("/home/user", "/u"), ("C:\\code", "/c")];
+        let map: Vec<_> = rules.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let mapping = Mapping::new(&map).unwrap();
         for (text, expected) in [
             ("/home/user/repo", "/work"),
@@ -163,10 +143,7 @@ mod tests {
 
     #[test]
     fn a_replacement_is_not_replaced_again() {
-        let rules = [
-            ("/a".to_owned(), "/b".to_owned()),
-            ("/b".to_owned(), "/a".to_owned()),
-        ];
+        let rules = [("/a".to_owned(), "/b".to_owned()), ("/b".to_owned(), "/a".to_owned())];
         let mapping = Mapping::new(&rules).unwrap();
         assert_eq!(mapping.text("/a /b").as_deref(), Some("/b /a"));
     }
