@@ -49,7 +49,7 @@ fn compile_chains(criterion: &mut Criterion) {
         let trace = chain(count);
         group.throughput(Throughput::Elements(count as u64));
         group.bench_with_input(BenchmarkId::from_parameter(count), &trace, |bencher, trace| {
-            bencher.iter(|| compile(black_box(trace), &Options::default()));
+            bencher.iter_with_large_drop(|| compile(black_box(trace), &Options::default()));
         });
     }
     group.finish();

@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::code::Code;
-use crate::digest::Digest;
 use crate::document::Report;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
@@ -171,18 +170,18 @@ pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
         .map(|((kept_event, inferred), after)| lower_node(kept_event, inferred, after, &kept))
         .collect();
     dropped.sort_by_key(|(position, _)| *position);
-    let workflow = Workflow {
+    let mut workflow = Workflow {
         name: options.name.clone().or_else(|| trace.name.clone()).unwrap_or_else(|| "workflow".to_owned()),
         inputs: lower::inputs(&trace.inputs),
         nodes,
         output,
         source: Provenance {
             compiler: options.compiler.clone(),
-            traces: vec![Digest::of_json(&trace::to_json(trace))],
+            traces: vec![trace::digest(trace)],
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
         },
     };
-    lower::self_check(trace, &kept, &workflow)?;
+    lower::self_check(trace, &kept, &mut workflow)?;
     let report = summarise(trace, &workflow, &after);
     Ok(Compiled { workflow, report })
 }

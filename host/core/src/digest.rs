@@ -99,6 +99,82 @@ impl From<Digest> for String {
     }
 }
 
+/// A JSON value whose outer levels are put together from parts, to be digested without copying them.
+#[derive(Debug, Clone)]
+pub enum Parts<'a> {
+    /// A value as it stands.
+    Value(&'a Value),
+    /// A text.
+    Text(&'a str),
+    /// A value made for this.
+    Made(Value),
+    /// An object's content.
+    Map(&'a serde_json::Map<String, Value>),
+    /// An object of parts. A later member with the same key takes the earlier one's place.
+    Object(Vec<(&'a str, Parts<'a>)>),
+    /// A list of parts.
+    List(Vec<Parts<'a>>),
+}
+
+impl Digest {
+    /// Digest of the canonical form of the value that the parts make.
+    pub fn of_parts(parts: &Parts<'_>) -> Digest {
+        let mut out = String::new();
+        write_parts(parts, &mut out);
+        Digest::of_bytes(out.as_bytes())
+    }
+}
+
+fn write_parts(parts: &Parts<'_>, out: &mut String) {
+    match parts {
+        Parts::Value(value) => write_value(value, out),
+        Parts::Text(text) => write_string(text, out),
+        Parts::Made(value) => write_value(value, out),
+        Parts::Map(map) => {
+            write_members(map.iter().map(|(key, value)| (key.as_str(), value)), out, write_value)
+        }
+        Parts::Object(members) => {
+            let last: std::collections::BTreeMap<&str, &Parts<'_>> =
+                members.iter().map(|(key, part)| (*key, part)).collect();
+            write_members(last.into_iter(), out, |part, out| write_parts(part, out));
+        }
+        Parts::List(list) => {
+            out.push('[');
+            for (index, part) in list.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_parts(part, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+fn write_members<'k, T>(
+    members: impl Iterator<Item = (&'k str, T)>,
+    out: &mut String,
+    mut write: impl FnMut(T, &mut String),
+) {
+    // RFC 8785, 3.2.3: keys are sorted by their UTF-16 code units. For ASCII that is the order of bytes.
+    let mut entries: Vec<(&str, T)> = members.collect();
+    if entries.iter().all(|(key, _)| key.is_ascii()) {
+        entries.sort_by(|a, b| a.0.cmp(b.0));
+    } else {
+        entries.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
+    }
+    out.push('{');
+    for (index, (key, value)) in entries.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_string(key, out);
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
+}
+
 /// The canonical bytes of a value.
 pub fn canonical(value: &Value) -> Vec<u8> {
     let mut out = String::new();
@@ -124,19 +200,7 @@ fn write_value(value: &Value, out: &mut String) {
             out.push(']');
         }
         Value::Object(map) => {
-            // RFC 8785, 3.2.3: keys are sorted by their UTF-16 code units.
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
-            out.push('{');
-            for (index, (key, item)) in entries.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_string(key, out);
-                out.push(':');
-                write_value(item, out);
-            }
-            out.push('}');
+            write_members(map.iter().map(|(key, value)| (key.as_str(), value)), out, write_value);
         }
     }
 }
@@ -153,7 +217,13 @@ fn write_number(number: &Number, out: &mut String) {
 
 fn write_string(text: &str, out: &mut String) {
     // RFC 8785, 3.2.2.2 asks for exactly the escapes that serde_json writes.
-    out.push_str(&Value::String(text.to_owned()).to_string());
+    if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&Value::String(text.to_owned()).to_string());
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod schema;
 mod time;
 
 pub use model::{Event, MAX_EVENTS, Status, Trace};
-pub use parse::{from_value, parse, to_json};
+pub use parse::{digest, from_value, parse, to_json};
 pub use schema::json_schema;
 pub use time::Timestamp;
 

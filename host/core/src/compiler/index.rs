@@ -7,8 +7,8 @@
 //! indexed or looked up, however often a value occurs: a lookup looks at a bounded number of places.
 
 use std::collections::HashMap;
-use std::collections::hash_map::{DefaultHasher, Entry};
-use std::hash::{Hash, Hasher};
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use serde_json::{Map, Number, Value};
 
@@ -104,9 +104,9 @@ impl<'t> Names<'t> {
 #[derive(Default)]
 pub(super) struct Index<'t> {
     places: Vec<Place<'t>>,
-    by_value: HashMap<u64, Bucket>,
-    by_value_and_name: HashMap<(u64, u32), Bucket>,
-    by_word: HashMap<u64, u32>,
+    by_value: HashMap<u64, Bucket, BuildAsIs>,
+    by_value_and_name: HashMap<u64, Bucket, BuildAsIs>,
+    by_word: HashMap<u64, u32, BuildAsIs>,
     pub(super) names: Names<'t>,
 }
 
@@ -239,7 +239,10 @@ impl<'t> Index<'t> {
                 }
             }
         }
-        self.by_value_and_name.entry((hash, name)).and_modify(|bucket| bucket.last = id).or_insert(fresh);
+        self.by_value_and_name
+            .entry(mix(hash, u64::from(name)))
+            .and_modify(|bucket| bucket.last = id)
+            .or_insert(fresh);
     }
 
     fn add_words(&mut self, text: &str, id: u32) {
@@ -267,7 +270,7 @@ impl<'t> Index<'t> {
         let mut found: Vec<u32> = walk(bucket.first, |place| place.next).take(LOOK).collect();
         if found.len() == LOOK {
             found.extend(walk(bucket.last, |place| place.previous).take(LOOK));
-            let named = self.by_value_and_name.get(&(hash, key));
+            let named = self.by_value_and_name.get(&mix(hash, u64::from(key)));
             found.extend(named.into_iter().flat_map(|bucket| [bucket.first, bucket.last]));
             found.sort_unstable();
             found.dedup();
@@ -357,30 +360,58 @@ pub(super) fn words_of(text: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-fn hash(tag: u8, value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    tag.hash(&mut hasher);
-    value.hash(&mut hasher);
-    hasher.finish()
+/// Mixes one word into a hash; the constant is the golden ratio's fraction, which spreads neighbours apart.
+/// Whoever makes values collide on purpose only hides a candidate: every candidate is compared.
+fn stir(hash: u64, word: u64) -> u64 {
+    let mixed = (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
 }
 
 fn mix(a: u64, b: u64) -> u64 {
-    hash(9, (a, b))
+    stir(stir(9, a), b)
 }
 
 fn member_hash(key: &str, value: u64) -> u64 {
-    hash(8, (key, value))
+    stir(bytes_hash(8, key.as_bytes()), value)
 }
 
+fn bytes_hash(tag: u64, bytes: &[u8]) -> u64 {
+    let mut hash = stir(tag, bytes.len() as u64);
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        hash = stir(hash, chunk.try_into().map_or(0, u64::from_le_bytes));
+    }
+    let rest = chunks.remainder().iter().fold(0, |word, byte| (word << 8) | u64::from(*byte));
+    stir(hash, rest)
+}
+
+/// The hasher of maps whose keys are hashes already.
+#[derive(Default)]
+pub(super) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes_hash(self.0, bytes);
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+}
+
+pub(super) type BuildAsIs = BuildHasherDefault<AsIs>;
+
 fn text_hash(text: &str) -> u64 {
-    hash(4, text)
+    bytes_hash(4, text.as_bytes())
 }
 
 /// A number by its value: `1` and `1.0` are the same.
 fn number_hash(number: &Number) -> u64 {
     match whole(number) {
-        Some(whole) => hash(2, whole),
-        None => hash(3, number.as_f64().unwrap_or_default().to_bits()),
+        Some(whole) => bytes_hash(2, &whole.to_le_bytes()),
+        None => stir(3, number.as_f64().unwrap_or_default().to_bits()),
     }
 }
 
@@ -399,8 +430,8 @@ fn whole(number: &Number) -> Option<i128> {
 /// A hash that only values of equal type and meaning share.
 fn typed_hash(value: &Value) -> u64 {
     match value {
-        Value::Null => hash(0, ()),
-        Value::Bool(flag) => hash(1, flag),
+        Value::Null => stir(0, 1),
+        Value::Bool(flag) => stir(1, u64::from(*flag)),
         Value::Number(number) => number_hash(number),
         Value::String(text) => text_hash(text),
         Value::Array(list) => mix(6, list.iter().fold(0, |sum, item| mix(sum, typed_hash(item)))),

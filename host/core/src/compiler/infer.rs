@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::index::{INPUTS, Index, json_texts, loose_hash, words_of};
+use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, words_of};
 use super::names::STRONG;
 use super::score::{Scored, Wanted, Weight, score, weight};
 use super::{Accept, Kept, Options};
@@ -54,7 +54,7 @@ pub(super) fn infer(
         options,
         index: Index::default(),
         tools: Vec::with_capacity(kept.len()),
-        given: HashMap::new(),
+        given: HashMap::default(),
         accept: accepted(&options.accept),
     };
     for ((name, value), texts) in trace.inputs.iter().zip(&input_texts) {
@@ -66,7 +66,7 @@ pub(super) fn infer(
         let tool = state.index.names.intern(&kept_event.event.tool);
         state.tools.push(tool);
         all.push(state.node(kept_event, declared));
-        let mut own = HashSet::new();
+        let mut own: HashSet<u64, BuildAsIs> = HashSet::default();
         for value in kept_event.event.arguments.values() {
             leaves(value, &mut |leaf| {
                 own.insert(loose_hash(leaf));
@@ -111,7 +111,7 @@ struct State<'t, 'k> {
     /// The interned tool name of each node.
     tools: Vec<u32>,
     /// By value: the first node that was given it although no source was in sight.
-    given: HashMap<u64, u32>,
+    given: HashMap<u64, u32, BuildAsIs>,
     accept: BTreeMap<(String, String), Accepted>,
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::Kept;
 use super::index::same;
 use crate::code::Code;
+use crate::id::NodeId;
 use crate::problem::{Problem, Problems, item};
 use crate::trace::Trace;
 use crate::workflow::{Expr, Input, Reference, Scope, Source, Workflow};
@@ -71,22 +72,14 @@ pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -
     }
 }
 
-/// Resolves every argument again from what was recorded.
-pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &Workflow) -> Result<(), Problems> {
-    let needed: BTreeSet<&str> = workflow
-        .nodes
-        .iter()
-        .flat_map(|node| node.arguments.references())
-        .filter_map(|reference| match &reference.source {
-            Source::Node(id) => Some(id.as_str()),
-            Source::Input(_) => None,
-        })
-        .collect();
-    let results = kept
-        .iter()
-        .filter(|kept| needed.contains(kept.event.id.as_str()))
-        .map(|kept| (kept.event.id.clone(), kept.event.result.clone()))
-        .collect();
+/// Resolves every argument again from what was recorded. The results move out of the nodes and back, so
+/// that they aren't copied once more.
+pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &mut Workflow) -> Result<(), Problems> {
+    let mut results: BTreeMap<NodeId, Value> = BTreeMap::new();
+    for node in &mut workflow.nodes {
+        let recorded = node.recorded.as_mut().map(|recorded| std::mem::take(&mut recorded.result));
+        results.insert(node.id.clone(), recorded.unwrap_or_default());
+    }
     let scope = Scope { inputs: &trace.inputs, results: &results };
     let mut problems = Vec::new();
     for (kept, node) in kept.iter().zip(&workflow.nodes) {
@@ -97,6 +90,11 @@ pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &Workflow) 
         };
         let at = format!("{}/arguments", item("/events", kept.position));
         problems.push(Problem::at(Code::CompileMismatch, at, message));
+    }
+    for node in &mut workflow.nodes {
+        if let (Some(recorded), Some(result)) = (&mut node.recorded, results.remove(&node.id)) {
+            recorded.result = result;
+        }
     }
     Problems::from_list(problems)
 }

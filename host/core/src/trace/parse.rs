@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::model::{Event, MAX_EVENTS, Status, Trace};
 use super::time::Timestamp;
 use crate::code::Code;
+use crate::digest::{Digest, Parts};
 use crate::document::{Fields, Report, as_list, as_object, as_parsed_list, as_text, shown};
 use crate::effect::{Effect, Idempotency};
 use crate::id::{MAX_ID_CHARS, NodeId};
@@ -236,6 +237,49 @@ pub fn to_json(trace: &Trace) -> Value {
     map.insert("events".into(), Value::Array(events));
     map.insert("metadata".into(), Value::Object(trace.metadata.clone()));
     Value::Object(map)
+}
+
+/// The digest of a trace: that of its file form, made without copying it.
+pub fn digest(trace: &Trace) -> Digest {
+    let mut members = vec![
+        ("version", Parts::Text("1")),
+        ("inputs", Parts::Map(&trace.inputs)),
+        ("events", Parts::List(trace.events.iter().map(event_parts).collect())),
+        ("metadata", Parts::Map(&trace.metadata)),
+    ];
+    members.extend(trace.run_id.iter().map(|text| ("run_id", Parts::Text(text))));
+    members.extend(trace.name.iter().map(|text| ("name", Parts::Text(text))));
+    Digest::of_parts(&Parts::Object(members))
+}
+
+fn event_parts(event: &Event) -> Parts<'_> {
+    let mut members: Vec<(&str, Parts<'_>)> =
+        event.other.iter().map(|(key, value)| (key.as_str(), Parts::Value(value))).collect();
+    members.extend([
+        ("id", Parts::Text(event.id.as_str())),
+        ("tool", Parts::Text(&event.tool)),
+        ("arguments", Parts::Map(&event.arguments)),
+        ("result", Parts::Value(&event.result)),
+        ("status", Parts::Text(event.status.as_str())),
+        ("side_effect", Parts::Text(event.effect.as_str())),
+        ("idempotency", Parts::Text(event.idempotency.as_str())),
+    ]);
+    let times = [("started_at", &event.started_at), ("ended_at", &event.ended_at)];
+    for (key, time) in times {
+        members.extend(time.iter().map(|time| (key, Parts::Value(time.value()))));
+    }
+    members.extend(event.duration_ms.map(|duration| ("duration_ms", Parts::Made(json!(duration)))));
+    let texts = |list: &[String]| Parts::Made(json!(list));
+    for (key, list) in [("reads", &event.reads), ("writes", &event.writes)] {
+        members.extend((!list.is_empty()).then(|| (key, texts(list))));
+    }
+    if !event.dependencies.is_empty() {
+        members.push(("dependencies", Parts::Made(json!(event.dependencies))));
+    }
+    if !event.metadata.is_empty() {
+        members.push(("metadata", Parts::Map(&event.metadata)));
+    }
+    Parts::Object(members)
 }
 
 fn write_event(event: &Event) -> Value {

@@ -81,6 +81,7 @@ proptest! {
         }
         let again = trace::from_value(&trace::to_json(&trace)).unwrap();
         prop_assert_eq!(&again, &trace);
+        prop_assert_eq!(trace::digest(&trace), crate::digest::Digest::of_json(&trace::to_json(&trace)));
         prop_assert_eq!(compile(&again, &options).unwrap().workflow, workflow);
     }
 
