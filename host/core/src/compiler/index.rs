@@ -107,6 +107,8 @@ pub(super) struct Index<'t> {
     by_value: HashMap<u64, Bucket, BuildAsIs>,
     by_value_and_name: HashMap<u64, Bucket, BuildAsIs>,
     by_word: HashMap<u64, u32, BuildAsIs>,
+    /// How many places have their words in `by_word`. Most traces never ask for one.
+    worded: usize,
     pub(super) names: Names<'t>,
 }
 
@@ -211,8 +213,6 @@ impl<'t> Index<'t> {
                     let below = Here { step: Way::Json, ..below };
                     self.walk(inner, below, &mut [].iter(), given);
                 }
-            } else {
-                self.add_words(text, id);
             }
         }
         self.link(loose, id, given(loose));
@@ -245,15 +245,20 @@ impl<'t> Index<'t> {
             .or_insert(fresh);
     }
 
-    fn add_words(&mut self, text: &str, id: u32) {
-        if text.len() <= MIN_WORD {
-            return;
-        }
-        for word in words_of(text) {
-            if word.len() < text.len() {
+    /// Indexes the words of every place added since the last time.
+    fn add_words(&mut self) {
+        let fresh = self.places.get(self.worded..).unwrap_or_default();
+        for (id, place) in (self.worded..).zip(fresh) {
+            let Value::String(text) = place.value else { continue };
+            if text.len() <= MIN_WORD || holds_json(text) {
+                continue;
+            }
+            let id = u32::try_from(id).unwrap_or(NONE);
+            for word in words_of(text).filter(|word| word.len() < text.len()) {
                 self.by_word.entry(text_hash(word)).or_insert(id);
             }
         }
+        self.worded = self.places.len();
     }
 
     /// Places with a value, in order, without repeats: the first and last few, and those under the same key.
@@ -279,7 +284,8 @@ impl<'t> Index<'t> {
     }
 
     /// The first text that holds a word.
-    pub(super) fn find_word(&self, word: &str) -> Option<u32> {
+    pub(super) fn find_word(&mut self, word: &str) -> Option<u32> {
+        self.add_words();
         self.by_word.get(&text_hash(word)).copied()
     }
 
