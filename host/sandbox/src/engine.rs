@@ -25,8 +25,11 @@ const WASM_STACK: usize = 512 << 10;
 const FIBER_STACK: usize = 2 << 20;
 
 /// Bytes of a used memory that stay with its slot, to be cleared instead of faulted in again. 2 MiB covers
-/// the whole memory of an ordinary Rust plugin.
+/// the whole memory of an ordinary Rust plugin, of which only the pages that a call touched are cleared.
 const KEEP_RESIDENT: usize = 2 << 20;
+
+/// The same where the kernel doesn't tell which pages those are, so that all of it is cleared for each call.
+const KEEP_RESIDENT_BLIND: usize = 128 << 10;
 
 /// The version that the workspace pins; the engine has no way to ask for it.
 const WASMTIME: &str = "48.0.8";
@@ -90,6 +93,11 @@ fn settings(pool: Option<PoolingAllocationConfig>) -> Config {
 
 fn pool(config: &SandboxConfig, instances: u32) -> PoolingAllocationConfig {
     let each = |count: usize| instances.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    let keep = if PoolingAllocationConfig::is_pagemap_scan_available() {
+        KEEP_RESIDENT
+    } else {
+        KEEP_RESIDENT_BLIND
+    };
     let mut pool = PoolingAllocationConfig::new();
     // Each memory reserves 4 GiB of addresses. Most plugins have one; a few with more share what is left,
     // and when nothing is, a call ends with `sandbox-busy`.
@@ -102,8 +110,8 @@ fn pool(config: &SandboxConfig, instances: u32) -> PoolingAllocationConfig {
         .max_tables_per_module(u32::try_from(config.ceiling.tables).unwrap_or(u32::MAX))
         .max_memory_size(config.ceiling.memory_bytes)
         .table_elements(config.ceiling.table_elements)
-        .linear_memory_keep_resident(KEEP_RESIDENT)
-        .table_keep_resident(KEEP_RESIDENT)
+        .linear_memory_keep_resident(keep)
+        .table_keep_resident(keep)
         .pagemap_scan(Enabled::Auto);
     pool
 }
