@@ -90,7 +90,7 @@ fn scheduling(c: &mut Criterion) {
         let workflow = workflow(&tool, nodes, chained);
         group.throughput(Throughput::Elements(nodes as u64));
         group.bench_function(BenchmarkId::new(name, nodes), |b| {
-            b.to_async(&runtime).iter(|| async {
+            b.iter(|| {
                 let options = RunOptions {
                     run: RunId::new("bench").unwrap(),
                     inputs: Map::new(),
@@ -99,7 +99,9 @@ fn scheduling(c: &mut Criterion) {
                     cancel: Cancel::default(),
                     events: None,
                 };
-                black_box(run(&dispatcher, &workflow, &options, &mut MemoryJournal::default()).await.unwrap())
+                let mut journal = MemoryJournal::default();
+                let report = runtime.block_on(run(&dispatcher, &workflow, &options, &mut journal));
+                black_box(report.unwrap())
             });
         });
     }

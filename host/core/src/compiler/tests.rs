@@ -1,3 +1,5 @@
+//! What is inferred from a trace, case by case: the wrong outcomes measured elsewhere come out right here.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

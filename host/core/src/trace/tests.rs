@@ -1,3 +1,5 @@
+//! Traces and recordings, good and malformed.
+
 use serde_json::{Value, json};
 
 use super::import::{Format, ImportOptions, Imported, import};

@@ -1,3 +1,5 @@
+//! Workflow files, good and malformed, and how they are explained and drawn.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

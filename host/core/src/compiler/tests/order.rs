@@ -1,3 +1,5 @@
+//! Which calls keep their order and which repeated reads go.
+
 use serde_json::{Value, json};
 
 use super::{bound, compiled, event, read, waits};

@@ -1,3 +1,5 @@
+//! Laws that hold for any trace.
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
