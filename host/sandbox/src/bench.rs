@@ -10,15 +10,17 @@ use crate::clock::Seed;
 use crate::plugin::Plugin;
 use crate::state::{Serving, State};
 
-/// Length of a tool's answer from a fresh instance; 0 if it failed. The plugin gets none of its grants.
-pub async fn bare(plugin: &Plugin, tool: &str, arguments: &str) -> usize {
-    call(plugin, tool, arguments).await.unwrap_or(0)
+/// Length of a tool's answer from a fresh instance; 0 if it failed. With `grants`, the plugin's folders are
+/// opened for it as they are for a real call.
+pub async fn bare(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> usize {
+    call(plugin, tool, arguments, grants).await.unwrap_or(0)
 }
 
-async fn call(plugin: &Plugin, tool: &str, arguments: &str) -> wasmtime::Result<usize> {
+async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> wasmtime::Result<usize> {
     let limits = plugin.limits;
+    let grants = grants.then_some(&plugin.grants);
     let seed = Seed::of_component(plugin.digest());
-    let state = State::new(&plugin.id, Serving::Describe, seed, limits, limits.wall, None)?;
+    let state = State::new(&plugin.id, Serving::Describe, seed, limits, limits.wall, grants)?;
     let mut store = Store::new(&plugin.shared.engine, state);
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);
