@@ -1,8 +1,7 @@
 //! What the dispatch and the limits cost on top of a bare instance.
 //!
-//! `bare` makes a store, an instance and a call on the same engine, with no limit, grant or check; `dispatched`
-//! is the same tool through every stage, with one folder granted. `bare with folder` opens that folder too, so
-//! that what remains is the checks and limits. The goal is 1.5 times at most.
+//! `bare` makes a store, an instance and a call on the same engine with the same folder opened, but with no
+//! limit or check; `dispatched` is the same tool through every stage. The goal is 1.5 times at most.
 
 #![expect(clippy::expect_used, reason = "a bench may stop at once")]
 
@@ -11,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use serde_json::json;
+use serde_json::{Value, json};
 use t2m_core::contract::{Contract, Contracts, Review};
 use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, NestedLimits, Origin, Registry, Trust};
 use t2m_core::effect::Effect;
@@ -38,16 +37,27 @@ fn dispatcher(plugin: &Arc<Plugin>) -> Arc<Dispatcher> {
     })
 }
 
-fn request() -> CallRequest {
+fn request(tool: &str, arguments: &Value) -> CallRequest {
     CallRequest {
         origin: Origin::Direct,
         run: "run".parse().expect("a run id"),
         node: "node".parse().expect("a node id"),
         attempt: 1,
-        tool: "echo".parse().expect("a tool name"),
-        arguments: json!({"arg": "x"}),
+        tool: tool.parse().expect("a tool name"),
+        arguments: arguments.clone(),
         timeout: None,
     }
+}
+
+/// One guest and the call made to it.
+struct Case {
+    name: &'static str,
+    wasm: &'static str,
+    tool: &'static str,
+    arguments: Value,
+    /// A folder is granted, and opened anew for each call.
+    folder: bool,
+    pooling: bool,
 }
 
 fn calls(criterion: &mut Criterion) {
@@ -56,31 +66,53 @@ fn calls(criterion: &mut Criterion) {
         .enable_time()
         .build()
         .expect("a runtime");
-    for (name, pooling) in [("pool", true), ("on-demand", false)] {
-        let config = SandboxConfig { pooling: Some(pooling), ..SandboxConfig::default() };
+    let (math, hostile) = (env!("T2M_PLUGIN_MATH"), env!("T2M_PLUGIN_HOSTILE"));
+    let (sum, text) = (json!({"a": 1, "b": 2}), json!({"arg": "x"}));
+    let cases = [
+        Case { name: "add", wasm: math, tool: "add", arguments: sum.clone(), folder: false, pooling: true },
+        Case {
+            name: "echo with folder",
+            wasm: hostile,
+            tool: "echo",
+            arguments: text,
+            folder: true,
+            pooling: true,
+        },
+        Case {
+            name: "add on demand",
+            wasm: math,
+            tool: "add",
+            arguments: sum,
+            folder: false,
+            pooling: false,
+        },
+    ];
+    for case in cases {
+        let config = SandboxConfig { pooling: Some(case.pooling), ..SandboxConfig::default() };
         let sandbox = Sandbox::new(config).expect("a sandbox");
-        // The guest can use files, so it has to be given a folder.
         let folder = tempfile::tempdir().expect("a folder");
-        let dirs = vec![DirGrant { path: folder.path().into(), access: Access::ReadOnly }];
+        let grant = DirGrant { path: folder.path().into(), access: Access::ReadOnly };
         let source = PluginSource {
-            id: "hostile".parse().expect("a plugin name"),
-            wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).expect("the guest").into(),
-            grants: Grants { dirs },
+            id: "guest".parse().expect("a plugin name"),
+            wasm: std::fs::read(case.wasm).expect("the guest").into(),
+            grants: Grants { dirs: if case.folder { vec![grant] } else { vec![] } },
             limits: Limits::default(),
         };
         let plugin = runtime.block_on(sandbox.load(source)).expect("the guest loads");
         let dispatcher = dispatcher(&plugin);
-        let mut group = criterion.benchmark_group(name);
-        for (name, grants) in [("bare", false), ("bare with folder", true)] {
-            group.bench_function(name, |bencher| {
-                bencher.iter(|| {
-                    let call = t2m_sandbox::bench::bare(&plugin, "echo", r#"{"arg":"x"}"#, grants);
-                    black_box(runtime.block_on(call))
-                });
+        let arguments = case.arguments.to_string();
+        let mut group = criterion.benchmark_group(case.name);
+        group.bench_function("bare", |bencher| {
+            bencher.iter(|| {
+                let call = t2m_sandbox::bench::bare(&plugin, case.tool, &arguments, case.folder);
+                black_box(runtime.block_on(call))
             });
-        }
+        });
         group.bench_function("dispatched", |bencher| {
-            bencher.iter(|| black_box(runtime.block_on(dispatcher.dispatch(request()))));
+            bencher.iter(|| {
+                let call = dispatcher.dispatch(request(case.tool, &case.arguments));
+                black_box(runtime.block_on(call))
+            });
         });
         group.finish();
     }

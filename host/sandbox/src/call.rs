@@ -24,21 +24,14 @@ use crate::plugin::Plugin;
 use crate::sandbox::Shared;
 use crate::state::{Serving, State};
 
-tokio::task_local! {
-    /// Set while a call runs that holds a slot. Nested calls are polled inside it and need no slot of their
-    /// own, or a tool that calls a tool could wait for itself. It is not told apart by sandbox: a process has
-    /// one.
-    static HOLDS_SLOT: ();
-}
-
 impl ToolBackend for Plugin {
     fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
         Box::pin(async move {
-            if HOLDS_SLOT.try_with(|()| ()).is_ok() {
-                return run(self, call).await;
-            }
-            let _slot = take_slot(&self.shared).await?;
-            HOLDS_SLOT.scope((), run(self, call)).await
+            // A nested call runs within the slot of the first one, or a tool that calls a tool could wait
+            // for itself. The pool has room for every level.
+            let first = call.nested().depth() == 0;
+            let _slot = if first { Some(take_slot(&self.shared).await?) } else { None };
+            run(self, call).await
         })
     }
 }

@@ -207,13 +207,12 @@ impl<'t> Index<'t> {
             }
             scalar => (typed_hash(scalar), loose_hash(scalar)),
         };
-        if let Value::String(text) = value {
-            if holds_json(text) {
-                if let Some(inner) = texts.next().filter(|inner| !inner.is_null()) {
-                    let below = Here { step: Way::Json, ..below };
-                    self.walk(inner, below, &mut [].iter(), given);
-                }
-            }
+        if let Value::String(text) = value
+            && holds_json(text)
+            && let Some(inner) = texts.next().filter(|inner| !inner.is_null())
+        {
+            let below = Here { step: Way::Json, ..below };
+            self.walk(inner, below, &mut [].iter(), given);
         }
         self.link(loose, id, given(loose));
         typed

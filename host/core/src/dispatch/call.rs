@@ -155,6 +155,11 @@ impl NestedCalls {
         self.made.load(Ordering::Relaxed)
     }
 
+    /// Levels above the handler that holds this: 0 for a first call.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
     async fn make(self, number: u32, tool: String, arguments: Value) -> Result<Reply, CallError> {
         let refuse = |code, message: String| CallError::new(Stage::Verify, code, message);
         let limits = self.dispatcher.nested_limits();
