@@ -140,21 +140,13 @@ struct Kept<'t> {
 
 /// Compiles a trace.
 pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
-    let report = Report::default();
-    let selected = select(trace, options, &report);
-    report.finish(Some(()))?;
-    let (kept, mut dropped, alias) = selected;
-    if kept.is_empty() {
-        let message = match trace.events.len() {
-            0 => "the trace has no events".to_owned(),
-            count => format!("none of the {count} events succeeded"),
-        };
-        return Err(Problem::at(Code::TraceEmpty, "/events", message).into());
+    let mut front = self::front(trace, options, false)?;
+    if forget_varying_keys(&mut front) && front.relied_on_keys {
+        // Reads were dropped across writes that another run may turn against them.
+        front = self::front(trace, options, true)?;
+        forget_varying_keys(&mut front);
     }
-    let report = Report::default();
-    let declared = order::declared(&kept, &alias, &report);
-    report.finish(Some(()))?;
-    let inferred = infer::infer(trace, &kept, &declared, options)?;
+    let Front { kept, mut dropped, declared, inferred, .. } = front;
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
     let wanted: Vec<Vec<u32>> = declared
         .into_iter()
@@ -186,6 +178,41 @@ pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
     Ok(Compiled { workflow, report })
 }
 
+/// What is known before nodes are put in order.
+struct Front<'t> {
+    kept: Vec<Kept<'t>>,
+    dropped: Vec<(usize, Dropped)>,
+    declared: Vec<Vec<u32>>,
+    inferred: Vec<infer::Inferred>,
+    relied_on_keys: bool,
+}
+
+fn front<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool) -> Result<Front<'t>, Problems> {
+    let report = Report::default();
+    let (kept, dropped, alias, relied_on_keys) = select(trace, options, distrust_keys, &report);
+    report.finish(Some(()))?;
+    if kept.is_empty() {
+        let message = match trace.events.len() {
+            0 => "the trace has no events".to_owned(),
+            count => format!("none of the {count} events succeeded"),
+        };
+        return Err(Problem::at(Code::TraceEmpty, "/events", message).into());
+    }
+    let report = Report::default();
+    let declared = order::declared(&kept, &alias, &report);
+    report.finish(Some(()))?;
+    let inferred = infer::infer(trace, &kept, &declared, options)?;
+    Ok(Front { kept, dropped, declared, inferred, relied_on_keys })
+}
+
+/// Forgets the keys of every node whose keys follow from an input or a result; says whether there was one.
+fn forget_varying_keys(front: &mut Front<'_>) -> bool {
+    let nodes = front.kept.iter_mut().zip(&front.inferred);
+    nodes.fold(false, |any, (kept, inferred)| {
+        kept.facts.forget_varying_keys(|argument| inferred.varies(argument)) || any
+    })
+}
+
 fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &[u32], all: &[Kept<'_>]) -> Node {
     Node {
         id: kept.event.id.clone(),
@@ -208,15 +235,15 @@ fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &[u32], all: &[
     }
 }
 
-/// Events that become nodes, the others by position, and for each id of a kept or repeated event the node
-/// that stands for it.
-type Selected<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>);
+/// Events that become nodes, the others by position, for each id of a kept or repeated event the node that
+/// stands for it, and whether dropping repeats relied on keys.
+type Selected<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>, bool);
 
-fn select<'t>(trace: &'t Trace, options: &Options, report: &Report) -> Selected<'t> {
+fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: &Report) -> Selected<'t> {
     let mut kept: Vec<Kept<'t>> = Vec::new();
     let mut dropped = Vec::new();
     let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
-    let mut repeats = dedup::Repeats::default();
+    let mut repeats = dedup::Repeats::new(distrust_keys);
     let ids: HashMap<&str, usize> =
         trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
     for (position, event) in trace.events.iter().enumerate() {
@@ -247,7 +274,7 @@ fn select<'t>(trace: &'t Trace, options: &Options, report: &Report) -> Selected<
         alias.insert(event.id.as_str(), index);
         kept.push(Kept { position, event, tool, facts });
     }
-    (kept, dropped, alias)
+    (kept, dropped, alias, repeats.relied_on_keys)
 }
 
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {

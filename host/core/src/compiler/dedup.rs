@@ -27,6 +27,10 @@ struct Kept<'t> {
 /// Calls seen so far. Positions are counted from 1, so that 0 means never.
 #[derive(Default)]
 pub(super) struct Repeats<'t> {
+    /// No key is believed: every write may change everything.
+    distrust_keys: bool,
+    /// A read was dropped because keys told it apart from a write in between.
+    pub(super) relied_on_keys: bool,
     kept: HashMap<(&'t str, u64), Kept<'t>>,
     /// The last call that may have changed anything.
     last_unknown: usize,
@@ -41,13 +45,17 @@ pub(super) struct Repeats<'t> {
 }
 
 impl<'t> Repeats<'t> {
+    pub(super) fn new(distrust_keys: bool) -> Repeats<'t> {
+        Repeats { distrust_keys, ..Repeats::default() }
+    }
+
     /// Notes what an event may have changed.
     pub(super) fn note_writer(&mut self, position: usize, facts: &Facts) {
         if facts.effect.is_read_only() {
             return;
         }
         let position = position + 1;
-        let Some(keys) = &facts.writes else {
+        let Some(keys) = facts.writes.as_ref().filter(|_| !self.distrust_keys) else {
             self.last_unknown = position;
             return;
         };
@@ -87,7 +95,7 @@ impl<'t> Repeats<'t> {
 
     /// The node whose result stands for this event, if it only repeats it.
     pub(super) fn same_as(
-        &self,
+        &mut self,
         position: usize,
         event: &Event,
         facts: &Facts,
@@ -102,7 +110,11 @@ impl<'t> Repeats<'t> {
         // Declared to come after something later than the first call: then it isn't that call's repeat.
         let since = |id: &str| ids.get(id).is_some_and(|at| *at > first.position && *at < position);
         let apart = event.dependencies.iter().any(|id| since(id.as_str()));
-        (same && !apart && self.last_change(facts) <= first.position + 1).then_some(first.index)
+        if !same || apart || self.last_change(facts) > first.position + 1 {
+            return None;
+        }
+        self.relied_on_keys |= facts.effect != Effect::Pure && self.last_keyed > first.position + 1;
+        Some(first.index)
     }
 
     /// Remembers a kept call; a later one with the same arguments takes its place.

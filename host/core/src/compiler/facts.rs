@@ -31,9 +31,24 @@ pub(super) struct Facts {
     pub(super) reads: Option<Vec<Key>>,
     /// What it changes, or nothing if that isn't known.
     pub(super) writes: Option<Vec<Key>>,
+    /// The arguments that its keys were filled from.
+    filled_from: Vec<String>,
 }
 
 impl Facts {
+    /// Forgets the keys if an argument that they were filled from can be another one in a later run: then
+    /// the recorded keys don't say what that run touches.
+    pub(super) fn forget_varying_keys(&mut self, varies: impl Fn(&str) -> bool) -> bool {
+        if self.effect == Effect::Pure || !self.filled_from.iter().any(|argument| varies(argument)) {
+            return false;
+        }
+        self.reads = None;
+        if !self.effect.is_read_only() {
+            self.writes = None;
+        }
+        true
+    }
+
     pub(super) fn of(event: &Event, known: Option<&ToolFacts>) -> Facts {
         let (effect, idempotency, reads, writes) = match known {
             Some(known) => (known.effect, known.idempotency, &known.reads, &known.writes),
@@ -45,6 +60,11 @@ impl Facts {
             }
             fill_all(templates, &event.arguments)
         };
+        let filled_from = match known {
+            Some(_) => reads.iter().chain(writes).flat_map(|key| placeholders(key)).collect(),
+            // A recorder writes down whole keys; which arguments they follow from isn't known.
+            None => event.arguments.keys().cloned().collect(),
+        };
         let (mut reads, mut writes) = (keys(reads), keys(writes));
         if effect.is_read_only() {
             writes = Some(Vec::new());
@@ -52,13 +72,18 @@ impl Facts {
             // It says what it changes and names nothing that it reads.
             reads = Some(Vec::new());
         }
-        Facts { effect, idempotency, reads, writes }
+        Facts { effect, idempotency, reads, writes, filled_from }
     }
 
     /// Whether it must keep its place against everything that isn't pure.
     pub(super) fn is_barrier(&self) -> bool {
         !self.effect.is_read_only() && (self.writes.is_none() || self.reads.is_none())
     }
+}
+
+/// The arguments that a key template names.
+fn placeholders(template: &str) -> impl Iterator<Item = String> + '_ {
+    template.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name.to_owned()))
 }
 
 fn event_declares_no_reads(event: &Event, known: Option<&ToolFacts>) -> bool {

@@ -40,6 +40,16 @@ pub(super) struct Inferred {
     pub(super) also_after: Vec<u32>,
 }
 
+impl Inferred {
+    /// Whether an argument can be another one in a later run.
+    pub(super) fn varies(&self, argument: &str) -> bool {
+        match &self.arguments {
+            Expr::Object(members) => members.get(argument).is_some_and(|expr| !expr.references().is_empty()),
+            whole => !whole.references().is_empty(),
+        }
+    }
+}
+
 /// Decides for every kept event. `declared` holds each one's declared dependencies.
 pub(super) fn infer(
     trace: &Trace,

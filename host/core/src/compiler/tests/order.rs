@@ -2,8 +2,13 @@
 
 use serde_json::{Value, json};
 
+use std::collections::BTreeMap;
+
 use super::{bound, compiled, event, read, waits};
-use crate::id::NodeId;
+use crate::compiler::{Options, ToolFacts, compile};
+use crate::effect::{Effect, Idempotency};
+use crate::id::{NodeId, ToolName};
+use crate::trace;
 
 /// T06: a second read is dropped only if nothing in between may have changed what it reads.
 #[test]
@@ -164,4 +169,43 @@ fn the_number_of_order_edges_is_linear() {
     let workflow = compiled(json!({}), events);
     let edges: usize = workflow.dependencies().iter().map(Vec::len).sum();
     assert!(edges < 4 * 1100, "{edges}");
+}
+
+/// T06: keys that follow from an input hold for the recorded run only. Another run may read what it writes.
+#[test]
+fn keys_that_follow_from_inputs_are_not_believed() {
+    let facts = |effect, reads: &[&str], writes: &[&str]| ToolFacts {
+        effect,
+        idempotency: Idempotency::Idempotent,
+        reads: reads.iter().map(|key| (*key).to_owned()).collect(),
+        writes: writes.iter().map(|key| (*key).to_owned()).collect(),
+    };
+    let options = Options {
+        known_tools: BTreeMap::from([
+            (ToolName::new("get").unwrap(), facts(Effect::Read, &["file:{path}"], &[])),
+            (ToolName::new("put").unwrap(), facts(Effect::Write, &[], &["file:{path}"])),
+        ]),
+        ..Options::default()
+    };
+    let calls = |inputs: Value| {
+        let call = |id: &str, tool: &str, path: &str| {
+            event(id, json!({"path": path}), json!({"done": format!("{tool} of it")}), json!({"tool": tool}))
+        };
+        let events = [
+            call("first", "get", "/data/source"),
+            call("write", "put", "/data/target"),
+            call("again", "get", "/data/source"),
+        ];
+        let trace = trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap();
+        compile(&trace, &options).unwrap().workflow
+    };
+    let fixed = calls(json!({}));
+    assert_eq!(fixed.nodes.len(), 2, "literal paths can't meet, so the second read is a repeat");
+    assert!(fixed.nodes[1].after.is_empty());
+
+    let open = calls(json!({"source": "/data/source", "target": "/data/target"}));
+    assert_eq!(open.nodes.len(), 3, "source and target may be one file");
+    let after: Vec<Vec<&str>> =
+        open.nodes.iter().map(|node| node.after.iter().map(NodeId::as_str).collect()).collect();
+    assert_eq!(after, [vec![], vec!["first"], vec!["write"]]);
 }
