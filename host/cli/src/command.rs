@@ -51,14 +51,14 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     let named = args.config.as_deref();
     match args.command {
         Command::Import(command) => command.run(out),
-        Command::Compile(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Explain(command) => command.run(out),
         Command::Graph(command) => command.run(out),
-        Command::Review(command) => block_on(command.run(crate::config::load(named)?, out)),
-        Command::Run(command) => block_on(command.run(crate::config::load(named)?, out)),
-        Command::Tools(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Review(command) => block_on(command.run(crate::config::load(named, out)?, out)),
+        Command::Run(command) => block_on(command.run(crate::config::load(named, out)?, out)),
+        Command::Tools(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Config(command) => command.run(named, out),
-        Command::Doctor(command) => block_on(command.run(crate::config::load(named)?, out)),
+        Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Completions(command) => command.run(out),
     }
 }

@@ -17,6 +17,7 @@ use t2m_core::policy::Policy;
 use t2m_core::problem::{Place, Problem, Problems};
 
 use crate::failure::{InFile, Result};
+use crate::out::Out;
 use crate::{files, toml_file};
 
 /// The embedded defaults.
@@ -106,11 +107,15 @@ impl LimitsConfig {
 }
 
 /// Reads the named file, or `t2m.toml` of the current folder if there is one, over the defaults.
-pub(crate) fn load(named: Option<&Path>) -> Result<Config> {
+pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
     let usual = Path::new("t2m.toml");
     let path = match named {
         Some(path) => path,
-        None if usual.exists() => usual,
+        None if usual.exists() => {
+            // It decides what may run, so nobody should use one without knowing.
+            out.note("using t2m.toml of the current folder");
+            usual
+        }
         None => return Ok(over_defaults(json!({})).map_err(Problems::from)?),
     };
     let bytes = files::read(path, MAX_BYTES)?;

@@ -22,10 +22,11 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
         std::io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(unreadable)?;
     } else {
         let (dir, name) = open_parent(path)?;
-        let file = dir.open(&name).map_err(unreadable)?;
-        if !file.metadata().map_err(unreadable)?.is_file() {
+        // Asked before opening, because opening a named pipe waits for its other end.
+        if !dir.metadata(&name).map_err(unreadable)?.is_file() {
             return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
         }
+        let file = dir.open(&name).map_err(unreadable)?;
         file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
     }
     if bytes.len() > limit {

@@ -2,8 +2,10 @@
 //!
 //! Owns the rule that standard output is data and standard error is talk. Refuses printing anywhere else.
 //!
-//! **Invariant:** with `--format json` standard output holds JSON and nothing but JSON.
+//! **Invariant:** with `--format json` standard output holds JSON and nothing but JSON; no text of a recording,
+//! plugin or file can steer the terminal.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use serde_json::{Value, json};
@@ -44,6 +46,7 @@ impl Out {
 
     /// Text that is the same in every format, such as a diagram.
     pub(crate) fn raw(&mut self, text: &str) {
+        let text = &printable(text);
         let mut stdout = std::io::stdout().lock();
         // A reader that went away, such as `head`, is no failure of ours.
         let _ = stdout.write_all(text.as_bytes());
@@ -56,39 +59,59 @@ impl Out {
     /// Something for people only.
     pub(crate) fn note(&mut self, text: impl AsRef<str>) {
         if !self.quiet {
-            let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+            talk(text.as_ref());
         }
     }
 
     /// Something that went wrong, for people. Quiet doesn't hide it.
     pub(crate) fn error(&mut self, text: impl AsRef<str>) {
-        let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+        talk(text.as_ref());
     }
 
     /// Why the command failed. Quiet doesn't hide it.
     pub(crate) fn failure(&mut self, failure: &Failure) {
-        let mut stderr = std::io::stderr().lock();
         if self.is_json() {
-            let _ = writeln!(stderr, "{}", pretty(&failure_json(failure)));
+            talk(&pretty(&failure_json(failure)));
             return;
         }
         for problem in failure.problems.iter() {
-            let _ = writeln!(stderr, "error[{}]: {}", problem.code, problem.message);
+            talk(&format!("error[{}]: {}", problem.code, problem.message));
             match (&failure.file, &problem.place) {
-                (Some(file), Place::Whole) => {
-                    let _ = writeln!(stderr, "  in {}", file.display());
-                }
-                (Some(file), place) => {
-                    let _ = writeln!(stderr, "  in {} at {place}", file.display());
-                }
+                (Some(file), Place::Whole) => talk(&format!("  in {}", file.display())),
+                (Some(file), place) => talk(&format!("  in {} at {place}", file.display())),
                 (None, Place::Whole) => {}
-                (None, place) => {
-                    let _ = writeln!(stderr, "  at {place}");
-                }
+                (None, place) => talk(&format!("  at {place}")),
             }
         }
-        let _ = writeln!(stderr, "  next: {}", failure.problems.code().next_action());
+        talk(&format!("  next: {}", failure.problems.code().next_action()));
     }
+}
+
+/// One line, or a few, on standard error.
+fn talk(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
+}
+
+/// Text that can't steer a terminal or look like other text: control characters and those that turn the
+/// direction of writing are shown as JSON escapes, so that JSON stays what it is. Texts from recordings,
+/// plugins and files all come through here.
+fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if steers(c) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 fn failure_json(failure: &Failure) -> Value {
@@ -124,4 +147,18 @@ pub(crate) fn init_log(verbose: u8) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_can_not_steer_a_terminal_and_json_stays_json() {
+        assert_eq!(printable("plain\n\ttext ä"), "plain\n\ttext ä");
+        assert_eq!(printable("\u{1b}[31mred\u{9b}x\u{202e}"), "\\u001b[31mred\\u009bx\\u202e");
+        let value = json!({"text": "a\u{9b}b\u{202e}"});
+        let back: Value = serde_json::from_str(&printable(&pretty(&value))).unwrap();
+        assert_eq!(back, value);
+    }
 }

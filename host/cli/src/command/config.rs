@@ -67,13 +67,13 @@ impl ConfigCommand {
         match self.action {
             Action::Show { defaults: true } => out.raw(DEFAULTS),
             Action::Show { defaults: false } => {
-                let config = config::load(named)?;
+                let config = config::load(named, out)?;
                 let text = toml::to_string(&config)
                     .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
                 out.data(|| text, || json!(config));
             }
             Action::Check => {
-                config::load(named)?;
+                config::load(named, out)?;
                 out.data(|| "the configuration is valid".to_owned(), || json!({"valid": true}));
             }
             Action::Schema { kind } => out.raw(&pretty(&schema(kind))),

@@ -27,6 +27,16 @@ pub(crate) struct Tools {
     plugins: PluginArgs,
 }
 
+/// What a tool does, in one line of a list.
+fn first_sentence(description: &str) -> String {
+    let line = description.lines().next().unwrap_or_default();
+    let sentence = line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.');
+    if sentence.chars().count() <= 72 {
+        return sentence.to_owned();
+    }
+    format!("{}...", sentence.chars().take(69).collect::<String>())
+}
+
 impl Tools {
     pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
@@ -44,7 +54,7 @@ impl Tools {
                     Action::Approval => "needs approval",
                     Action::Deny => "denied",
                 };
-                let first = tool.description.lines().next().unwrap_or_default();
+                let first = first_sentence(&tool.description);
                 lines.push(format!(
                     "{:<28} {:<8} {:<10} {:<15} {first}",
                     tool.name.as_str(),
