@@ -115,7 +115,10 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
         source: Provenance::default(),
     };
     let request = CallRequest {
-        origin: Origin::Workflow(Arc::new(verify(workflow, None).unwrap())),
+        origin: Origin::Workflow {
+            workflow: Arc::new(verify(workflow, None).unwrap()),
+            inputs: Arc::default(),
+        },
         run: "run".parse().unwrap(),
         node: case.node.parse().unwrap(),
         attempt: 1,

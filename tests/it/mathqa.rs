@@ -106,7 +106,7 @@ async fn compiled_programs_give_the_answers_of_the_set() {
         let verified = Arc::new(verify(compiled.workflow, None).unwrap());
         let options = RunOptions {
             run: id.parse().unwrap(),
-            inputs: bind_inputs(&verified, Map::new()).unwrap(),
+            inputs: Arc::new(bind_inputs(&verified, Map::new()).unwrap()),
             concurrency: 4,
             timeout: None,
             cancel: Cancel::default(),

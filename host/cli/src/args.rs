@@ -55,7 +55,7 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct PluginArgs {
     /// Load this plugin: a built-in one by name, or a component file. Repeat for more
-    /// [default: those of the configuration and every built-in one]
+    /// [default: those of the configuration or, without any, every built-in one]
     #[arg(long = "tool", value_name = "NAME|FILE")]
     pub(crate) tools: Vec<String>,
     /// Grant a directory to the plugins that ask for directories; `DIR:rw` lets them write there.

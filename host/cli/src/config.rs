@@ -84,7 +84,7 @@ pub(crate) struct PluginConfig {
     /// Its component file, relative to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<PathBuf>,
-    /// Directories it is granted; `DIR:rw` lets it write there.
+    /// Directories it is granted, relative to this file; `DIR:rw` lets it write there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) dirs: Vec<String>,
     /// Limits of its own.
@@ -123,6 +123,9 @@ pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
     let folder = path.parent().unwrap_or(Path::new(""));
     for plugin in &mut config.plugin {
         plugin.path = plugin.path.take().map(|path| folder.join(path));
+        for dir in &mut plugin.dirs {
+            *dir = folder.join(&*dir).to_string_lossy().into_owned();
+        }
     }
     Ok(config)
 }
@@ -154,7 +157,7 @@ fn merge(base: &mut Value, over: Value) {
 
 /// The published JSON Schema of the file. An operator's file may leave out what has a default.
 pub(crate) fn schema() -> Value {
-    let mut schema = toml_file::schema_of::<Config>();
+    let mut schema = t2m_core::schema::of_type::<Config>();
     for pointer in ["", "/properties/run", "/properties/limits"] {
         if let Some(map) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
             map.remove("required");

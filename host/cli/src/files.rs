@@ -51,6 +51,27 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Opens a file for writing bit by bit that nobody else can read. What it held before is gone.
+pub(crate) fn create_private(path: &Path) -> Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path).map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))
+}
+
+/// Refuses an output that is one of the inputs: writing it would lose what was read.
+pub(crate) fn refuse_overwrite(output: Option<&Path>, inputs: &[&Path]) -> Result<()> {
+    let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
+    match output.filter(|output| inputs.iter().any(|input| same(output, input))) {
+        Some(output) => Err(Failure::of_file(output, Code::FileUnwritable, "this file is the input")),
+        None => Ok(()),
+    }
+}
+
 /// `workflow.json` → `workflow.contracts.json`, in the same folder.
 pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

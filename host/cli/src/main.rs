@@ -23,7 +23,8 @@ fn main() -> std::process::ExitCode {
     let args = args::Args::parse();
     let mut out = out::Out::new(args.format, args.quiet);
     out::init_log(args.verbose);
-    let exit = match command::run(args, &mut out) {
+    let ran = command::run(args, &mut out);
+    let exit = match ran.and_then(|exit| out.check().map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
             out.failure(&failure);

@@ -70,7 +70,27 @@ impl Manifest {
     }
 }
 
+impl Manifest {
+    /// Refuses a plugin that is built for a WIT package which this host doesn't have.
+    pub(crate) fn check_wit(&self) -> Result<(), Problems> {
+        if self.wit.starts_with("t2m:plugin@0.1.") {
+            return Ok(());
+        }
+        let message = format!("`{}`; this host has `t2m:plugin@0.1.0`", self.wit);
+        Err(Problem::at(Code::PluginVersion, "/wit", message).into())
+    }
+}
+
 impl Asks {
+    /// What is asked for, for people.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self.dirs {
+            AskedAccess::None => "nothing",
+            AskedAccess::Read => "to read in granted directories",
+            AskedAccess::ReadWrite => "to read and write in granted directories",
+        }
+    }
+
     /// What is granted: what is asked for and allowed.
     pub(crate) fn granted(&self, allowed: Vec<DirGrant>) -> Vec<DirGrant> {
         match self.dirs {
@@ -85,7 +105,7 @@ impl Asks {
 
 /// The published JSON Schema of the file.
 pub(crate) fn schema() -> Value {
-    toml_file::schema_of::<Manifest>()
+    t2m_core::schema::of_type::<Manifest>()
 }
 
 #[cfg(test)]

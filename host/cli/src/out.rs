@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use serde_json::{Value, json};
+use t2m_core::code::Code;
 use t2m_core::problem::Place;
 use tracing_subscriber::EnvFilter;
 
@@ -19,11 +20,13 @@ use crate::failure::Failure;
 pub(crate) struct Out {
     format: Format,
     quiet: bool,
+    /// Why standard output could not be written, if so.
+    broken: Option<String>,
 }
 
 impl Out {
     pub(crate) fn new(format: Format, quiet: bool) -> Out {
-        Out { format, quiet }
+        Out { format, quiet, broken: None }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -48,12 +51,24 @@ impl Out {
     pub(crate) fn raw(&mut self, text: &str) {
         let text = &printable(text);
         let mut stdout = std::io::stdout().lock();
-        // A reader that went away, such as `head`, is no failure of ours.
-        let _ = stdout.write_all(text.as_bytes());
-        if !text.ends_with('\n') {
-            let _ = stdout.write_all(b"\n");
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        let written = write!(stdout, "{text}{end}").and_then(|()| stdout.flush());
+        // A reader that went away, such as `head`, has read what it wanted.
+        if let Err(error) = written.as_ref()
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            self.broken = Some(crate::files::reason(error));
         }
-        let _ = stdout.flush();
+    }
+
+    /// Fails if standard output could not be written.
+    pub(crate) fn check(&mut self) -> crate::failure::Result<()> {
+        match self.broken.take() {
+            Some(reason) => {
+                Err(Failure::new(Code::FileUnwritable, format!("standard output can't be written: {reason}")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Something for people only.

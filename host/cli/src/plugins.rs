@@ -5,16 +5,20 @@
 //!
 //! **Invariant:** only the embedded components are trusted without a review.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{Registry, Trust};
-use t2m_core::id::PluginId;
+use t2m_core::dispatch::{CallError, Dispatcher, Registry, Trust};
+use t2m_core::event::Stage;
+use t2m_core::id::{PluginId, ToolName};
 use t2m_core::tool::ToolDescriptor;
-use t2m_sandbox::{DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
+use t2m_core::workflow::VerifiedWorkflow;
+use t2m_runtime::Blocked;
+use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
 
 use crate::args::PluginArgs;
 use crate::config::Config;
@@ -48,8 +52,16 @@ pub(crate) struct BuiltIn {
 
 /// A loaded plugin.
 pub(crate) struct Loaded {
-    pub(crate) plugin: Arc<Plugin>,
-    pub(crate) trust: Trust,
+    plugins: Vec<LoadedPlugin>,
+    /// Tools of plugins that stayed out because they lack a grant, with the plugin.
+    left_out: BTreeMap<ToolName, PluginId>,
+}
+
+struct LoadedPlugin {
+    plugin: Arc<Plugin>,
+    trust: Trust,
+    /// It may use directories, and write in none of them.
+    reads_only: bool,
 }
 
 /// A plugin that was chosen, before it is loaded.
@@ -84,27 +96,31 @@ fn usual_cache_dir() -> Option<PathBuf> {
 }
 
 /// Loads what the command line and the configuration name, or every built-in plugin whose grants suffice.
-pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Vec<Loaded>> {
-    let mut loaded = Vec::new();
+pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Loaded> {
+    let mut loaded = Loaded { plugins: Vec::new(), left_out: BTreeMap::new() };
     for chosen in choose(args, config)? {
         let dirs = chosen.dirs.iter().chain(&args.dirs);
         let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
         let dirs_given = !dirs.is_empty();
+        let dirs = chosen.asks.granted(dirs);
+        let reads_only = !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly);
         let unasked = chosen.asks == Asks::default();
         let source = PluginSource {
             id: chosen.name.clone(),
-            wasm: chosen.wasm,
-            grants: Grants { dirs: chosen.asks.granted(dirs) },
+            wasm: Arc::clone(&chosen.wasm),
+            grants: Grants { dirs },
             limits: chosen.limits,
         };
         match sandbox.load(source).await {
-            Ok(plugin) => loaded.push(Loaded { plugin, trust: chosen.trust }),
+            Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
             Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
-                tracing::info!(plugin = %chosen.name, "not loaded: {}", error.message());
+                let described = sandbox.describe(chosen.name.clone(), chosen.wasm).await?;
+                let tools = described.tools.into_iter().map(|tool| (tool.name, chosen.name.clone()));
+                loaded.left_out.extend(tools);
             }
             Err(error) => {
                 let unasked = error.code() == Code::PluginGrantMissing && dirs_given && unasked;
-                let hint = if unasked { "; its `plugin.toml` doesn't ask for directories" } else { "" };
+                let hint = if unasked { "; no `plugin.toml` beside it asks for directories" } else { "" };
                 let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
                 return Err(Failure::new(error.code(), message));
             }
@@ -117,6 +133,8 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
 pub(crate) struct Described {
     pub(crate) name: PluginId,
     pub(crate) digest: Digest,
+    pub(crate) trust: Trust,
+    pub(crate) asks: Asks,
     pub(crate) tools: Vec<ToolDescriptor>,
 }
 
@@ -128,16 +146,29 @@ pub(crate) async fn describe(
 ) -> Result<Vec<Described>> {
     let mut described = Vec::new();
     for chosen in choose(args, config)? {
+        let (trust, asks) = (chosen.trust, chosen.asks.clone());
         let found = sandbox.describe(chosen.name.clone(), chosen.wasm).await.map_err(|error| {
             Failure::new(error.code(), format!("plugin `{}`: {}", chosen.name, error.message()))
         })?;
-        described.push(Described { name: chosen.name, digest: found.digest, tools: found.tools });
+        described.push(Described {
+            name: chosen.name,
+            digest: found.digest,
+            trust,
+            asks,
+            tools: found.tools,
+        });
     }
     Ok(described)
 }
 
 fn choose(args: &PluginArgs, config: &Config) -> Result<Vec<Chosen>> {
     let limits = config.limits.to_limits();
+    if let Some((at, tool)) =
+        args.tools.iter().enumerate().find(|(at, tool)| args.tools.iter().take(*at).any(|t| t == *tool))
+    {
+        let message = format!("`--tool {tool}` is given twice (place {})", at + 1);
+        return Err(Failure::new(Code::ToolDuplicate, message));
+    }
     if !args.tools.is_empty() {
         return args.tools.iter().map(|tool| named(tool, config, limits)).collect();
     }
@@ -197,16 +228,66 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
 fn from_file(name: PluginId, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
     let wasm = Arc::from(files::read(path, MAX_COMPONENT)?);
     let beside = path.with_file_name("plugin.toml");
-    let asks = if beside.exists() {
-        Manifest::parse(&files::read(&beside, manifest::MAX_BYTES)?).in_file(&beside)?.asks
-    } else {
-        Asks::default()
-    };
-    Ok(Chosen { name, wasm, trust: Trust::External, asks, dirs, limits, by_default: false })
+    if !beside.exists() {
+        return Ok(Chosen {
+            name,
+            wasm,
+            trust: Trust::External,
+            asks: Asks::default(),
+            dirs,
+            limits,
+            by_default: false,
+        });
+    }
+    let manifest = Manifest::parse(&files::read(&beside, manifest::MAX_BYTES)?).in_file(&beside)?;
+    manifest.check_wit().in_file(&beside)?;
+    Ok(Chosen {
+        name: manifest.name,
+        wasm,
+        trust: Trust::External,
+        asks: manifest.asks,
+        dirs,
+        limits,
+        by_default: false,
+    })
 }
 
 /// A registry over loaded plugins.
-pub(crate) fn registry(loaded: &[Loaded], contracts: &Contracts) -> Result<Registry> {
-    let plugins = loaded.iter().map(|loaded| loaded.plugin.registration(loaded.trust));
+pub(crate) fn registry(loaded: &Loaded, contracts: &Contracts) -> Result<Registry> {
+    let plugins = loaded.plugins.iter().map(|loaded| loaded.plugin.registration(loaded.trust));
     Ok(Registry::build(plugins, contracts)?)
+}
+
+/// Says what to grant where a tool is missing because its plugin was granted nothing, and where a tool that
+/// writes files would only find directories that it may read.
+pub(crate) fn explain_missing_grants(
+    loaded: &Loaded,
+    dispatcher: &Dispatcher,
+    workflow: &VerifiedWorkflow,
+    blocked: &mut Vec<Blocked>,
+) {
+    for entry in blocked.iter_mut().filter(|entry| entry.error.code == Code::ToolUnknown) {
+        let tool = workflow.node(&entry.node).map(|node| &node.tool);
+        if let Some((tool, plugin)) = tool.and_then(|tool| loaded.left_out.get_key_value(tool)) {
+            entry.error.code = Code::PluginGrantMissing;
+            entry.error.message =
+                format!("plugin `{plugin}`, which has `{tool}`, was granted no directory; add `--dir DIR`");
+        }
+    }
+    for node in &workflow.workflow().nodes {
+        let Some(registered) = dispatcher.registry().get(&node.tool) else { continue };
+        let writes_files = !registered.descriptor.effect.is_read_only()
+            && registered.descriptor.writes.iter().any(|key| key.starts_with("file:"));
+        let plugin = loaded.plugins.iter().find(|loaded| loaded.plugin.id() == &registered.plugin);
+        let listed = blocked.iter().any(|entry| entry.node == node.id);
+        if writes_files && !listed && plugin.is_some_and(|plugin| plugin.reads_only) {
+            let message = format!(
+                "node `{}`, tool `{}` writes, and plugin `{}` was granted no directory to write in; add `--dir DIR:rw`",
+                node.id, node.tool, registered.plugin
+            );
+            let error = CallError::before_run(Stage::Bind, Code::PluginGrantMissing, message);
+            let arguments = node.arguments.sketch();
+            blocked.push(Blocked { node: node.id.clone(), error, arguments, follows_from: Vec::new() });
+        }
+    }
 }

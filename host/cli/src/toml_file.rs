@@ -4,7 +4,6 @@
 //!
 //! **Invariant:** a value that is returned matches the schema; otherwise all faults are, at once.
 
-use schemars::JsonSchema;
 use serde_json::{Value, json};
 use t2m_core::code::Code;
 use t2m_core::problem::{Place, Problem, Problems};
@@ -21,18 +20,16 @@ pub(crate) fn read(bytes: &[u8], schema: &Value) -> Result<Value, Problems> {
         Problem::new(Code::TomlSyntax, place, error.message().replace('\n', "; "))
     })?;
     let value = to_json(&DeValue::Table(table.get_ref().clone()));
-    let problems = t2m_core::schema::problems(schema, &value)
+    let mut problems: Vec<Problem> = t2m_core::schema::problems(schema, &value)
         .into_iter()
         .map(|problem| Problem { place: locate(text, table.get_ref(), &problem.place), ..problem })
         .collect();
+    problems.sort_by_key(|problem| match problem.place {
+        Place::LineColumn(line, column) => (line, column),
+        _ => (0, 0),
+    });
     Problems::from_list(problems)?;
     Ok(value)
-}
-
-/// The schema of a type, in one piece, so that a fault leads back to the properties around it.
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
-    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 fn to_json(value: &DeValue<'_>) -> Value {

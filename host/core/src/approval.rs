@@ -33,8 +33,21 @@ pub struct ApprovalRequest {
     pub tool: ToolName,
     /// Digest of the tool's reviewed contract.
     pub contract: Digest,
-    /// Digest of the arguments; nothing means whatever this node of this very workflow comes up with.
-    pub arguments: Option<Digest>,
+    /// What is known of the arguments.
+    pub arguments: Arguments,
+}
+
+/// The arguments that a request is for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Arguments {
+    /// Exactly these: digest of the value.
+    Exact(Digest),
+    /// These as far as they are known, and whatever earlier nodes return for the rest: digest of the
+    /// expression with inputs filled in.
+    Follow(Digest),
 }
 
 impl ApprovalRequest {
@@ -42,22 +55,17 @@ impl ApprovalRequest {
     pub fn id(&self) -> Digest {
         Digest::of_json(&json!({"approval-request": self}))
     }
-
-    /// The same request for any arguments.
-    pub fn any_arguments(&self) -> ApprovalRequest {
-        ApprovalRequest { arguments: None, ..self.clone() }
-    }
 }
 
 /// Permission for one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// [`ApprovalRequest::id`] of what is approved.
+    /// The id of the request, as `run` prints it.
     pub request: Digest,
     /// Who approved it.
     pub approver: String,
-    /// When it ends, in milliseconds since 1970; nothing means with this process.
+    /// When it ends, in milliseconds since 1970; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,
     /// How many calls it covers. Retries of one call count once.
@@ -100,7 +108,7 @@ pub struct ApprovalBook {
 #[derive(Debug, Clone)]
 struct Entry {
     approval: Approval,
-    used_by: BTreeSet<(RunId, NodeId, Option<Digest>)>,
+    used_by: BTreeSet<(RunId, NodeId, Arguments)>,
 }
 
 impl ApprovalBook {
@@ -134,40 +142,51 @@ impl ApprovalBook {
             "additionalProperties": false,
             "properties": {
                 "format": {"const": APPROVALS_FORMAT},
-                "approvals": {"type": "array", "items": schemars::schema_for!(Approval).to_value()},
+                "approvals": {"type": "array", "items": crate::schema::part_of_type::<Approval>()},
             },
         })
     }
 
-    /// Uses an approval for one call, or says why there is none. A retry of the same call with the same
-    /// arguments uses nothing further.
-    pub fn take(&mut self, request: &ApprovalRequest, run: &RunId, now_ms: u64) -> Result<(), Unapproved> {
-        let ids = [request.id(), request.any_arguments().id()];
-        let call = (run.clone(), request.node.clone(), request.arguments);
+    /// Uses an approval for one call, or says why there is none. `requests` are the ways in which the call
+    /// may have been approved, the exact one first. A retry of the same call with the same arguments uses
+    /// nothing further.
+    pub fn take(&mut self, requests: &[ApprovalRequest], run: &RunId, now_ms: u64) -> Result<(), Unapproved> {
+        let Some(first) = requests.first() else { return Err(Unapproved::Missing) };
+        let call = (run.clone(), first.node.clone(), first.arguments);
+        let entry = self.find(requests, now_ms, Some(&call))?;
+        if let Some(entry) = self.entries.get_mut(entry) {
+            entry.used_by.insert(call);
+        }
+        Ok(())
+    }
+
+    /// Whether a call is approved, without using anything.
+    pub fn check(&self, requests: &[ApprovalRequest], now_ms: u64) -> Result<(), Unapproved> {
+        self.find(requests, now_ms, None).map(|_| ())
+    }
+
+    fn find(
+        &self,
+        requests: &[ApprovalRequest],
+        now_ms: u64,
+        call: Option<&(RunId, NodeId, Arguments)>,
+    ) -> Result<usize, Unapproved> {
+        let ids: Vec<Digest> = requests.iter().map(ApprovalRequest::id).collect();
         let mut refusal = Unapproved::Missing;
-        for entry in self.entries.iter_mut().filter(|entry| ids.contains(&entry.approval.request)) {
+        for (at, entry) in self.entries.iter().enumerate() {
+            if !ids.contains(&entry.approval.request) {
+                continue;
+            }
+            let uses = usize::try_from(entry.approval.uses).unwrap_or(usize::MAX);
             if entry.approval.expires_at_ms.is_some_and(|end| now_ms >= end) {
                 refusal = Unapproved::Expired;
-            } else if entry.used_by.contains(&call) {
-                return Ok(());
-            } else if entry.used_by.len() >= usize::try_from(entry.approval.uses).unwrap_or(usize::MAX) {
-                refusal = Unapproved::UsedUp;
+            } else if entry.used_by.len() < uses || call.is_some_and(|call| entry.used_by.contains(call)) {
+                return Ok(at);
             } else {
-                entry.used_by.insert(call);
-                return Ok(());
+                refusal = Unapproved::UsedUp;
             }
         }
         Err(refusal)
-    }
-
-    /// Whether a call could be approved, without using anything.
-    pub fn covers(&self, request: &ApprovalRequest, now_ms: u64) -> bool {
-        let ids = [request.id(), request.any_arguments().id()];
-        self.entries.iter().any(|entry| {
-            ids.contains(&entry.approval.request)
-                && entry.approval.expires_at_ms.is_none_or(|end| now_ms < end)
-                && entry.used_by.len() < usize::try_from(entry.approval.uses).unwrap_or(usize::MAX)
-        })
     }
 }
 
@@ -201,13 +220,13 @@ fn read_file(value: &Value, report: &Report) -> Option<Vec<Approval>> {
 mod tests {
     use super::*;
 
-    fn request(node: &str, tool: &str, arguments: Option<&str>) -> ApprovalRequest {
+    fn request(node: &str, tool: &str, arguments: &str) -> ApprovalRequest {
         ApprovalRequest {
             workflow: Some(Digest::of_bytes(b"w")),
             node: NodeId::new(node).unwrap(),
             tool: ToolName::new(tool).unwrap(),
             contract: Digest::of_bytes(b"c"),
-            arguments: arguments.map(|text| Digest::of_bytes(text.as_bytes())),
+            arguments: Arguments::Exact(Digest::of_bytes(arguments.as_bytes())),
         }
     }
 
@@ -219,27 +238,33 @@ mod tests {
     #[test]
     fn an_approval_covers_exactly_one_call() {
         let run = RunId::new("r").unwrap();
-        let pay = request("pay", "payments.pay", Some("10"));
+        let pay = request("pay", "payments.pay", "10");
         let mut book = ApprovalBook::new([approve(&pay)]);
-        assert_eq!(book.take(&request("pay", "payments.pay", Some("99")), &run, 0), Err(Unapproved::Missing));
-        let lookalike = request("payments.pay", "email.send", Some("10"));
-        assert_eq!(book.take(&lookalike, &run, 0), Err(Unapproved::Missing));
-        assert_eq!(book.take(&pay, &run, 1000), Err(Unapproved::Expired));
-        assert_eq!(book.take(&pay, &run, 999), Ok(()));
-        assert_eq!(book.take(&pay, &run, 999), Ok(()), "a retry of the same call");
+        let other = request("pay", "payments.pay", "99");
+        assert_eq!(book.take(&[other], &run, 0), Err(Unapproved::Missing));
+        let lookalike = request("payments.pay", "email.send", "10");
+        assert_eq!(book.take(&[lookalike], &run, 0), Err(Unapproved::Missing));
+        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 1000), Err(Unapproved::Expired));
+        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()));
+        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()), "a retry of the same call");
         let second = RunId::new("r2").unwrap();
-        assert_eq!(book.take(&pay, &second, 999), Err(Unapproved::UsedUp));
+        assert_eq!(book.take(std::slice::from_ref(&pay), &second, 999), Err(Unapproved::UsedUp));
     }
 
-    /// T23: an approval of a node holds for whatever that node of that workflow computes.
+    /// T23: an approval of arguments that follow from results is bound to its node and to what is known.
     #[test]
-    fn an_approval_for_any_arguments_is_bound_to_its_node() {
+    fn an_approval_of_following_arguments_is_bound_to_what_is_known() {
         let run = RunId::new("r").unwrap();
-        let any = request("write", "write_file", None);
-        let mut book = ApprovalBook::new([approve(&any)]);
-        assert!(book.covers(&request("write", "write_file", Some("x")), 0));
-        assert!(!book.covers(&request("other", "write_file", Some("x")), 0));
-        assert_eq!(book.take(&request("write", "write_file", Some("x")), &run, 0), Ok(()));
-        assert_eq!(book.take(&request("write", "write_file", Some("y")), &run, 0), Err(Unapproved::UsedUp));
+        let exact = |text: &str| request("write", "write_file", text);
+        let follow = |known: &str| ApprovalRequest {
+            arguments: Arguments::Follow(Digest::of_bytes(known.as_bytes())),
+            ..request("write", "write_file", "")
+        };
+        let mut book = ApprovalBook::new([approve(&follow("path=a"))]);
+        assert_eq!(book.check(&[follow("path=a")], 0), Ok(()));
+        assert_eq!(book.check(&[exact("path=b"), follow("path=b")], 0), Err(Unapproved::Missing));
+        assert_eq!(book.check(&[exact("path=a"), follow("path=a")], 2000), Err(Unapproved::Expired));
+        assert_eq!(book.take(&[exact("a,x"), follow("path=a")], &run, 0), Ok(()));
+        assert_eq!(book.take(&[exact("a,y"), follow("path=a")], &run, 0), Err(Unapproved::UsedUp));
     }
 }

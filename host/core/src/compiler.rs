@@ -19,6 +19,7 @@ mod score;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::code::Code;
 use crate::document::Report;
@@ -26,7 +27,7 @@ use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
-use crate::workflow::{Dropped, Node, Provenance, Recorded, Verdict, Workflow};
+use crate::workflow::{Decision, Dropped, Node, Provenance, Recorded, Scope, Source, Verdict, Workflow};
 
 use facts::Facts;
 
@@ -125,6 +126,9 @@ pub struct Suggestion {
     pub pointer: String,
     /// The sources seen, the best first.
     pub candidates: Vec<String>,
+    /// The first candidate holds exactly this value, so that [`Options::accept`] can take it. A value that
+    /// is only a part of a longer text can't be taken yet.
+    pub acceptable: bool,
     /// Why none was taken.
     pub reason: String,
 }
@@ -277,6 +281,32 @@ fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: 
     (kept, dropped, alias, repeats.relied_on_keys)
 }
 
+/// Whether the first candidate of a decision leads to the recorded value itself.
+fn holds_the_value(
+    workflow: &Workflow,
+    inputs: &Map<String, Value>,
+    node: &Node,
+    decision: &Decision,
+) -> bool {
+    let Some(candidate) = decision.candidates.first() else { return false };
+    let mut results = BTreeMap::new();
+    if let Source::Node(id) = &candidate.source {
+        let source = workflow.nodes.iter().find(|node| node.id == *id);
+        let result =
+            source.and_then(|source| source.recorded.as_ref()).map(|recorded| recorded.result.clone());
+        results.insert(id.clone(), result.unwrap_or_default());
+    }
+    let found = candidate.resolve(Scope { inputs, results: &results });
+    let wanted = node.recorded.as_ref().and_then(|recorded| {
+        let (name, rest) = decision.pointer.strip_prefix('/')?.split_once('/').map_or_else(
+            || (decision.pointer.trim_start_matches('/'), String::new()),
+            |(name, rest)| (name, format!("/{rest}")),
+        );
+        recorded.arguments.get(&name.replace("~1", "/").replace("~0", "~"))?.pointer(&rest)
+    });
+    matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
+}
+
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {
     Dropped { event: event.id.to_string(), reason, same_as }
 }
@@ -321,6 +351,7 @@ fn summarise(trace: &Trace, workflow: &Workflow, after: &[Vec<u32>]) -> CompileR
                     event: node.id.to_string(),
                     pointer: decision.pointer.clone(),
                     candidates: decision.candidates.iter().map(ToString::to_string).collect(),
+                    acceptable: holds_the_value(workflow, &trace.inputs, node, decision),
                     reason: decision.reasons.join("; "),
                 });
             }
@@ -334,8 +365,8 @@ fn summarise(trace: &Trace, workflow: &Workflow, after: &[Vec<u32>]) -> CompileR
     let unknown = workflow.nodes.iter().filter(|node| node.effect == Effect::Unknown).count();
     if unknown > 0 {
         report.notes.push(format!(
-            "{unknown} of {} nodes have an unknown effect: their recorded order is kept, and they don't run until \
-             a contract says more",
+            "{unknown} of {} nodes call tools that no loaded plugin has: their recorded order is kept, and they \
+             don't run until a plugin offers them (`--tool FILE.wasm`)",
             report.nodes
         ));
     }

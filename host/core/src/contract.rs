@@ -165,7 +165,7 @@ impl Contracts {
 
     /// The published JSON Schema of the file.
     pub fn json_schema() -> Value {
-        let contract = schemars::schema_for!(Contract).to_value();
+        let contract = crate::schema::part_of_type::<Contract>();
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "t2m-host contracts, version 1",

@@ -56,6 +56,22 @@ impl Schema {
     }
 }
 
+/// The JSON Schema of a type in one piece: it can stand inside another schema, and a fault leads back to the
+/// properties around it.
+pub fn of_type<T: schemars::JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// The same to stand inside another schema.
+pub(crate) fn part_of_type<T: schemars::JsonSchema>() -> Value {
+    let mut schema = of_type::<T>();
+    if let Some(map) = schema.as_object_mut() {
+        map.remove("$schema");
+    }
+    schema
+}
+
 /// Every way in which `value` breaks `schema`, as problems with codes and spelling hints. For our own file
 /// formats, whose schemas are made from the types that read them.
 pub fn problems(schema: &Value, value: &Value) -> Vec<Problem> {
@@ -85,11 +101,34 @@ pub fn problems(schema: &Value, value: &Value) -> Vec<Problem> {
                 let message = format!("`{}` is missing", property.as_str().unwrap_or_default());
                 found.push(Problem::at(Code::FieldMissing, pointer, message));
             }
+            Kind::Enum { .. } | Kind::OneOfNotValid { .. } | Kind::AnyOf { .. }
+                if !words_of(schema, &error).is_empty() =>
+            {
+                let words = words_of(schema, &error);
+                let near =
+                    error.instance().as_str().and_then(|word| did_you_mean(word, words.iter().copied()));
+                let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let message =
+                    format!("{} is none of `{}`{hint}", shown(error.instance()), words.join("`, `"));
+                found.push(Problem::at(Code::FieldValue, pointer, message));
+            }
             Kind::Type { .. } => found.push(Problem::at(Code::FieldType, pointer, describe(&error))),
             _ => found.push(Problem::at(Code::FieldValue, pointer, describe(&error))),
         }
     }
     found
+}
+
+/// The words that a value may be, if its schema is a list of words.
+fn words_of<'s>(schema: &'s Value, error: &jsonschema::ValidationError<'_>) -> Vec<&'s str> {
+    let at = schema.pointer(&error.schema_path().to_string());
+    let options = at.and_then(Value::as_array).into_iter().flatten();
+    let word = |option: &'s Value| -> Vec<&'s str> {
+        let listed = option.get("enum").and_then(Value::as_array).into_iter().flatten();
+        let single = option.get("const").and_then(Value::as_str);
+        option.as_str().into_iter().chain(single).chain(listed.filter_map(Value::as_str)).collect()
+    };
+    options.flat_map(word).collect()
 }
 
 /// The validator repeats the whole value in its messages; ours keep them short and on one line.

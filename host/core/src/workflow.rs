@@ -20,6 +20,7 @@ pub use inputs::bind_inputs;
 pub use model::{
     Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
 };
+pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};
 pub use verify::{VerifiedWorkflow, digest, verify};
 

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use serde_json::{Map, json};
+use serde_json::json;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
@@ -95,7 +95,7 @@ fn scheduling(c: &mut Criterion) {
             b.iter(|| {
                 let options = RunOptions {
                     run: RunId::new("bench").unwrap(),
-                    inputs: Map::new(),
+                    inputs: Arc::default(),
                     concurrency: 8,
                     timeout: None,
                     cancel: Cancel::default(),

@@ -26,16 +26,16 @@ impl GivenApprovals {
 impl ApprovalGate for GivenApprovals {
     fn take<'a>(
         &'a self,
-        request: &'a ApprovalRequest,
+        requests: &'a [ApprovalRequest],
         run: &'a RunId,
     ) -> BoxFuture<'a, Result<(), Unapproved>> {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = book.take(request, run, self.clock.now_ms());
+        let answer = book.take(requests, run, self.clock.now_ms());
         Box::pin(std::future::ready(answer))
     }
 
-    fn could_take(&self, request: &ApprovalRequest) -> bool {
+    fn check(&self, requests: &[ApprovalRequest]) -> Result<(), Unapproved> {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.covers(request, self.clock.now_ms())
+        book.check(requests, self.clock.now_ms())
     }
 }

@@ -4,14 +4,13 @@
 //!
 //! **Invariant:** a run that preflight blocks has caused no effect.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use t2m_core::dispatch::{CallError, Dispatcher};
 use t2m_core::id::{NodeId, RunId};
-use t2m_core::workflow::{Scope, VerifiedWorkflow};
+use t2m_core::workflow::VerifiedWorkflow;
 
 /// A node that can't run as things are.
 #[derive(Debug, Clone, Serialize)]
@@ -20,9 +19,10 @@ pub struct Blocked {
     pub node: NodeId,
     /// Why.
     pub error: CallError,
-    /// Its arguments, if they don't depend on other nodes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
+    /// Its arguments for people, with `<reference>` for what follows from other nodes.
+    pub arguments: Value,
+    /// What follows from other nodes.
+    pub follows_from: Vec<String>,
 }
 
 /// Every node that can't run, in the workflow's order.
@@ -30,17 +30,15 @@ pub fn preflight(
     dispatcher: &Dispatcher,
     workflow: &Arc<VerifiedWorkflow>,
     run: &RunId,
-    inputs: &Map<String, Value>,
+    inputs: &Arc<Map<String, Value>>,
 ) -> Vec<Blocked> {
-    let nothing = BTreeMap::new();
-    let scope = Scope { inputs, results: &nothing };
     let mut blocked = Vec::new();
     for node in &workflow.workflow().nodes {
-        // A path that an input doesn't have is reported when the node's turn comes, as a failed node.
-        let arguments =
-            if node.arguments.depends_on_results() { None } else { node.arguments.resolve(scope).ok() };
-        if let Err(error) = dispatcher.preflight(workflow, node, run, arguments.as_ref()) {
-            blocked.push(Blocked { node: node.id.clone(), error, arguments });
+        if let Err(error) = dispatcher.preflight(workflow, inputs, node, run) {
+            let known = node.arguments.fill_inputs(inputs).unwrap_or_else(|_| node.arguments.clone());
+            let follows_from = known.references().iter().map(ToString::to_string).collect();
+            let arguments = known.sketch();
+            blocked.push(Blocked { node: node.id.clone(), error, arguments, follows_from });
         }
     }
     blocked

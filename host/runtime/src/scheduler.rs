@@ -16,7 +16,9 @@ use t2m_core::digest::Digest;
 use t2m_core::dispatch::{Bound, CallError, CallRequest, Dispatcher, EventSink, Origin};
 use t2m_core::event::Event;
 use t2m_core::id::{NodeId, RunId};
-use t2m_core::journal::{IllegalTransition, JOURNAL_VERSION, JournalError, JournalStore, Record, RunState};
+use t2m_core::journal::{
+    IllegalTransition, JOURNAL_VERSION, JournalError, JournalStore, NodeState, Record, RunState,
+};
 use t2m_core::tool::Reply;
 use t2m_core::workflow::{Node, PathMissing, Scope, VerifiedWorkflow};
 use tokio::sync::watch;
@@ -28,7 +30,7 @@ pub struct RunOptions {
     /// Its id.
     pub run: RunId,
     /// Its inputs, bound by [`t2m_core::workflow::bind_inputs`].
-    pub inputs: Map<String, Value>,
+    pub inputs: Arc<Map<String, Value>>,
     /// Most calls at a time. At least 1.
     pub concurrency: usize,
     /// Longest time for the whole run.
@@ -153,7 +155,7 @@ impl Loop<'_> {
             version: JOURNAL_VERSION,
             run: self.options.run.clone(),
             workflow: self.workflow.digest(),
-            inputs: self.options.inputs.clone(),
+            inputs: self.options.inputs.as_ref().clone(),
         })
         .await?;
         let nodes = self.workflow.workflow().nodes.len();
@@ -201,8 +203,16 @@ impl Loop<'_> {
     }
 
     fn outcome(&mut self) -> Result<Value, (Code, String)> {
-        if let Some(stop) = self.stop.take() {
-            return Err(stop);
+        if let Some((code, message)) = self.stop.take() {
+            let doubtful = |(node, state): (&NodeId, &NodeState)| {
+                matches!(state, NodeState::InDoubt).then(|| node.to_string())
+            };
+            let in_doubt: Vec<String> = self.state.nodes().iter().filter_map(doubtful).collect();
+            if in_doubt.is_empty() {
+                return Err((code, message));
+            }
+            let nodes = in_doubt.join(", ");
+            return Err((Code::InDoubt, format!("{message}, and whether {nodes} acted isn't known")));
         }
         self.resolve(|workflow, scope| workflow.workflow().output.resolve(scope))
             .map_err(|missing| (Code::ReferenceUnknown, format!("the output can't be made: {missing}")))
@@ -237,7 +247,10 @@ impl Loop<'_> {
             }
         };
         let request = CallRequest {
-            origin: Origin::Workflow(Arc::clone(&workflow)),
+            origin: Origin::Workflow {
+                workflow: Arc::clone(&workflow),
+                inputs: Arc::clone(&self.options.inputs),
+            },
             run: self.options.run.clone(),
             node: node.id.clone(),
             attempt: 1,

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::{InFile, Result};
 use crate::out::Out;
-use crate::plugins;
+use crate::{files, plugins};
 
 /// Turn a recording into a workflow.
 ///
@@ -62,6 +62,7 @@ fn accept(text: &str) -> std::result::Result<Accept, String> {
 
 impl Compile {
     pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
+        files::refuse_overwrite(self.out.as_deref(), &[&self.file])?;
         let imported = self.import.read(&self.file)?;
         note_report(&imported, out);
         let options = Options {
@@ -78,13 +79,13 @@ impl Compile {
             report.left_out, report.order_edges, report.ambiguous
         ));
         for suggestion in &report.suggestions {
-            out.note(format!(
-                "  suggestion: --accept '{}:{}={}' ({})",
-                suggestion.event,
-                suggestion.pointer,
-                suggestion.candidates.first().map_or("", String::as_str),
-                suggestion.reason
-            ));
+            let place = format!("{}:{}", suggestion.event, suggestion.pointer);
+            let first = suggestion.candidates.first().map_or("", String::as_str);
+            out.note(if suggestion.acceptable {
+                format!("  to settle: --accept '{place}={first}' ({})", suggestion.reason)
+            } else {
+                format!("  kept as recorded: {place} ({})", suggestion.reason)
+            });
         }
         for note in &report.notes {
             out.note(format!("  note: {note}"));

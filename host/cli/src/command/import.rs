@@ -85,8 +85,12 @@ pub(crate) fn note_report(imported: &Imported, out: &mut Out) {
 
 impl Import {
     pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
+        files::refuse_overwrite(self.out.as_deref(), &[&self.file])?;
         let imported = self.options.read(&self.file)?;
         note_report(&imported, out);
+        if !self.options.map.is_empty() {
+            out.note(format!("  {} strings mapped", imported.report.remapped));
+        }
         let trace = trace::to_json(&imported.trace);
         write_or_print(
             self.out.as_deref(),

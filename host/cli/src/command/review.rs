@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts, Review};
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::Clock;
+use t2m_core::dispatch::{Clock, Trust};
 use t2m_core::id::ToolName;
 use t2m_core::policy::{Action, PolicyInput};
 use t2m_runtime::SystemClock;
@@ -46,8 +46,8 @@ pub(crate) struct ReviewCommand {
     #[arg(long, value_name = "TOOL@DIGEST", value_parser = agreement)]
     approve: Vec<(ToolName, Digest)>,
     /// Who agrees [default: the user's name]
-    #[arg(long, env = "USER", value_name = "NAME", default_value = "unknown")]
-    reviewer: String,
+    #[arg(long, env = "USER", value_name = "NAME", hide_env_values = true)]
+    reviewer: Option<String>,
     #[command(flatten)]
     plugins: PluginArgs,
 }
@@ -62,6 +62,8 @@ struct Entry {
     contract: Contract,
     digest: Digest,
     plugin: String,
+    built_in: bool,
+    asks: &'static str,
     /// Differences to the contract on file; nothing if there is none on file.
     changes: Option<Vec<String>>,
     reviewed: bool,
@@ -89,6 +91,8 @@ impl ReviewCommand {
             entries.push(Entry {
                 digest: contract.digest(),
                 plugin: plugin.name.to_string(),
+                built_in: plugin.trust == Trust::BuiltIn,
+                asks: plugin.asks.describe(),
                 changes: on_file.map(|old| old.differences(&contract)),
                 reviewed: on_file
                     .is_some_and(|old| old.is_reviewed() && old.differences(&contract).is_empty()),
@@ -104,24 +108,32 @@ impl ReviewCommand {
         }
         let asks = self.approve.is_empty() && std::io::stdin().is_terminal() && !out.is_json();
         let now = now()?;
+        let path = self.contracts.clone().unwrap_or_else(|| files::sibling(&self.workflow, "contracts"));
         let mut changed = false;
         for entry in &mut entries {
-            if !out.is_json() {
-                out.note(describe(entry, &config));
+            let shown = describe(entry, &config);
+            if asks {
+                out.note(shown);
+            } else if !out.is_json() {
+                out.raw(&shown);
             }
             let agreed = !entry.reviewed
                 && (self.approve.iter().any(|(_, digest)| *digest == entry.digest) || (asks && ask(entry)?));
             if agreed {
-                let review = Review { by: self.reviewer.clone(), at: now.clone(), digest: entry.digest };
+                let Some(by) = self.reviewer.clone() else {
+                    let message = "who agrees isn't known; name them with `--reviewer NAME`";
+                    return Err(Failure::new(Code::FieldMissing, message));
+                };
+                let review = Review { by, at: now.clone(), digest: entry.digest };
                 entry.contract.review = Some(review);
                 contracts.insert(entry.contract.clone());
                 entry.reviewed = true;
                 changed = true;
+                // Each answer is kept at once: a person may stop in the middle.
+                write(&path, &contracts)?;
             }
         }
-        let path = self.contracts.clone().unwrap_or_else(|| files::sibling(&self.workflow, "contracts"));
         if changed {
-            write(&path, &contracts)?;
             out.note(format!("wrote {}", path.display()));
         }
         Ok(finish(&entries, &path, out))
@@ -143,13 +155,15 @@ fn write(path: &Path, contracts: &Contracts) -> Result<()> {
 
 fn finish(entries: &[Entry], path: &Path, out: &mut Out) -> Exit {
     let open: Vec<&Entry> = entries.iter().filter(|entry| !entry.reviewed).collect();
+    // Built-in plugins are part of this program and run without a review, unless the file on disk disagrees.
+    let needed = open.iter().any(|entry| !entry.built_in || entry.changes.is_some());
     if out.is_json() {
         let list: Vec<Value> = entries
             .iter()
             .map(|entry| {
                 json!({
                     "tool": entry.contract.tool, "digest": entry.digest, "plugin": entry.plugin,
-                    "reviewed": entry.reviewed, "changes": entry.changes, "contract": entry.contract,
+                    "built_in": entry.built_in, "asks": entry.asks, "reviewed": entry.reviewed, "changes": entry.changes, "contract": entry.contract,
                 })
             })
             .collect();
@@ -167,7 +181,7 @@ fn finish(entries: &[Entry], path: &Path, out: &mut Out) -> Exit {
             entries.len()
         ));
     }
-    if open.is_empty() { Exit::Done } else { Exit::ApprovalNeeded }
+    if needed { Exit::ApprovalNeeded } else { Exit::Done }
 }
 
 fn describe(entry: &Entry, config: &Config) -> String {
@@ -186,9 +200,11 @@ fn describe(entry: &Entry, config: &Config) -> String {
     };
     let keys = |keys: &[String]| if keys.is_empty() { "not declared".to_owned() } else { keys.join(", ") };
     format!(
-        "{} (plugin {})\n  effect: {}, {}; {} ({})\n  reads: {}; writes: {}\n  arguments: {}\n  handler: {}\n  contract: {}\n  state: {state}",
+        "{} (plugin {}{}, asks {})\n  effect: {}, {}; {} ({})\n  reads: {}; writes: {}\n  arguments: {}\n  handler: {}\n  contract: {}\n  state: {state}",
         contract.tool,
         entry.plugin,
+        if entry.built_in { ", built in" } else { "" },
+        entry.asks,
         contract.effect,
         contract.idempotency,
         action,
@@ -234,7 +250,9 @@ fn ask(entry: &Entry) -> Result<bool> {
     write!(stderr, "agree to {}? [y/N] ", entry.contract.tool).map_err(failed)?;
     stderr.flush().map_err(failed)?;
     let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).map_err(failed)?;
+    if std::io::stdin().lock().read_line(&mut answer).map_err(failed)? == 0 {
+        writeln!(stderr).map_err(failed)?;
+    }
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 

@@ -6,8 +6,10 @@
 //! **Invariant:** standard output holds the result of a run that succeeded, and nothing for people.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -21,7 +23,7 @@ use t2m_core::id::RunId;
 use t2m_core::journal::NodeState;
 use t2m_core::json::Limits;
 use t2m_core::schema::Schema;
-use t2m_core::workflow::{self, Scope, VerifiedWorkflow};
+use t2m_core::workflow::{self, VerifiedWorkflow};
 use t2m_runtime::{
     Blocked, Cancel, GivenApprovals, MemoryJournal, RunOptions, RunReport, SystemClock, preflight,
 };
@@ -78,13 +80,22 @@ pub(crate) struct Run {
     plugins: PluginArgs,
 }
 
-/// Keeps events until the run is over.
-#[derive(Default)]
-struct Recorded(std::sync::Mutex<Vec<Event>>);
+/// Writes each event as it happens.
+struct EventFile(Mutex<File>);
 
-impl EventSink for Recorded {
+impl EventFile {
+    fn create(path: &Path) -> Result<EventFile> {
+        files::create_private(path).map(|file| EventFile(Mutex::new(file)))
+    }
+}
+
+impl EventSink for EventFile {
     fn emit(&self, event: &Event) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(event.clone());
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A watcher must not fail a call: an event that can't be written is missed.
+        if let Err(error) = writeln!(file, "{}", json!(event)) {
+            tracing::warn!("an event could not be written: {error}");
+        }
     }
 }
 
@@ -108,11 +119,12 @@ impl Run {
             None => RunId::new(format!("run-{}-{}", clock.now_ms(), std::process::id()))
                 .map_err(|error| Failure::new(Code::Internal, error.to_string()))?,
         };
+        files::refuse_overwrite(self.events.as_deref(), &[&self.workflow])?;
         let progress = out.shows_progress().then(|| Arc::new(Progress::new()));
-        let recorded = self.events.is_some().then(|| Arc::new(Recorded::default()));
+        let event_file = self.events.as_deref().map(EventFile::create).transpose()?.map(Arc::new);
         let mut sinks: Vec<Arc<dyn EventSink>> = Vec::new();
         sinks.extend(progress.clone().map(|sink| sink as Arc<dyn EventSink>));
-        sinks.extend(recorded.clone().map(|sink| sink as Arc<dyn EventSink>));
+        sinks.extend(event_file.map(|sink| sink as Arc<dyn EventSink>));
         let events: Option<Arc<dyn EventSink>> =
             if sinks.is_empty() { None } else { Some(Arc::new(Fan(sinks))) };
 
@@ -126,18 +138,19 @@ impl Run {
             events: events.clone(),
             nested: NestedLimits::default(),
         });
-        let blocked = preflight(&dispatcher, &workflow, &run, &inputs);
+        let inputs = Arc::new(inputs);
+        let mut blocked = preflight(&dispatcher, &workflow, &run, &inputs);
+        plugins::explain_missing_grants(&loaded, &dispatcher, &workflow, &mut blocked);
         if let Some(first) = blocked.first() {
             let code = first.error.code;
-            show_blocked(&self.workflow, &workflow, &inputs, &blocked, out);
+            show_blocked(&self.workflow, &workflow, &blocked, out);
             return Ok(Exit::of(code));
         }
         let cancel = Cancel::default();
         let on_signal = cancel.clone();
         tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                on_signal.cancel();
-            }
+            asked_to_stop().await;
+            on_signal.cancel();
         });
         let options = RunOptions {
             run,
@@ -151,9 +164,6 @@ impl Run {
         let report = t2m_runtime::run(&dispatcher, &workflow, &options, &mut journal).await;
         if let Some(progress) = progress {
             progress.clear();
-        }
-        if let (Some(path), Some(recorded)) = (&self.events, recorded) {
-            write_events(path, &recorded)?;
         }
         let report = report.map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         Ok(show(&options.run, &workflow, &report, out))
@@ -231,20 +241,25 @@ pub(crate) fn read_contracts(workflow: &Path, named: Option<&Path>) -> Result<Co
     Contracts::parse(&bytes, Limits::default()).in_file(path)
 }
 
-fn write_events(path: &Path, recorded: &Recorded) -> Result<()> {
-    let events = recorded.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let lines: String = events.iter().map(|event| format!("{}\n", json!(event))).collect();
-    files::write_private(path, lines.as_bytes())
+/// Waits for Ctrl-C or, as service managers send it, SIGTERM.
+async fn asked_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    // Without a handler the system ends the process by itself.
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// Says what stops the run, and how to go on.
-fn show_blocked(
-    path: &Path,
-    workflow: &VerifiedWorkflow,
-    inputs: &Map<String, Value>,
-    blocked: &[Blocked],
-    out: &mut Out,
-) {
+fn show_blocked(path: &Path, workflow: &VerifiedWorkflow, blocked: &[Blocked], out: &mut Out) {
     let requests: Vec<_> = blocked.iter().filter_map(|blocked| blocked.error.approval.as_ref()).collect();
     if out.is_json() {
         let blocked: Vec<Value> = blocked
@@ -267,9 +282,10 @@ fn show_blocked(
     ));
     for entry in blocked {
         out.error(format!("error[{}]: {}", entry.error.code, entry.error.message));
-        match &entry.arguments {
-            Some(arguments) => out.error(format!("  arguments: {}", shorten(arguments))),
-            None => out.error(format!("  arguments follow from: {}", sources(workflow, entry, inputs))),
+        out.error(format!("  arguments: {}", shorten(&entry.arguments)));
+        if !entry.follows_from.is_empty() {
+            let sources = entry.follows_from.join(", ");
+            out.error(format!("  an approval covers whatever these turn out to be: {sources}"));
         }
         if entry.error.approval.is_none() {
             out.error(format!("  next: {}", entry.error.code.next_action()));
@@ -285,20 +301,6 @@ fn show_blocked(
     }
 }
 
-fn sources(workflow: &VerifiedWorkflow, blocked: &Blocked, inputs: &Map<String, Value>) -> String {
-    let nothing = BTreeMap::new();
-    let Some(node) = workflow.node(&blocked.node) else { return String::new() };
-    let mut names: Vec<String> = node
-        .arguments
-        .references()
-        .iter()
-        .filter(|reference| reference.resolve(Scope { inputs, results: &nothing }).is_err())
-        .map(ToString::to_string)
-        .collect();
-    names.dedup();
-    names.join(", ")
-}
-
 fn shorten(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 300 {
@@ -311,10 +313,8 @@ fn shorten(value: &Value) -> String {
 /// Shows how a run went and gives its exit status.
 fn show(run: &RunId, workflow: &VerifiedWorkflow, report: &RunReport, out: &mut Out) -> Exit {
     let states = report.state.nodes();
-    let in_doubt = states.values().filter(|state| matches!(state, NodeState::InDoubt)).count();
     let exit = match &report.outcome {
         Ok(_) => Exit::Done,
-        Err(_) if in_doubt > 0 => Exit::InDoubt,
         Err((code, _)) => Exit::of(*code),
     };
     if out.is_json() {
@@ -325,8 +325,9 @@ fn show(run: &RunId, workflow: &VerifiedWorkflow, report: &RunReport, out: &mut 
             .map(|node| {
                 let mut value =
                     json!({"node": node.id, "tool": node.tool, "micros": report.micros.get(&node.id)});
-                let state =
-                    states.get(&node.id).map_or_else(|| json!({"state": "waiting"}), |state| json!(state));
+                let state = states
+                    .get(&node.id)
+                    .map_or_else(|| json!({"state": "not-started"}), |state| json!(state));
                 if let (Some(map), Value::Object(state)) = (value.as_object_mut(), state) {
                     map.extend(state);
                 }

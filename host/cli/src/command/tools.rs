@@ -71,7 +71,12 @@ impl Tools {
                 entries.push(entry);
             }
         }
-        out.data(|| lines.join("\n"), || Value::Array(entries));
+        if lines.is_empty() {
+            out.note("no tool matches");
+        }
+        if out.is_json() || !lines.is_empty() {
+            out.data(|| lines.join("\n"), || Value::Array(entries));
+        }
         Ok(Exit::Done)
     }
 }

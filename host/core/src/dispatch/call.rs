@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::pipeline::Dispatcher;
 use super::ports::BoxFuture;
@@ -27,7 +27,12 @@ use crate::workflow::VerifiedWorkflow;
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A node of a verified workflow.
-    Workflow(Arc<VerifiedWorkflow>),
+    Workflow {
+        /// The workflow.
+        workflow: Arc<VerifiedWorkflow>,
+        /// The inputs of the run.
+        inputs: Arc<Map<String, Value>>,
+    },
     /// A person or client named the tool.
     Direct,
     /// A running call made it; only [`NestedCalls`] can say so.
@@ -231,6 +236,11 @@ impl CallError {
             faults: Vec::new(),
             approval: None,
         }
+    }
+
+    /// A refusal that was found before the run, for checks that only the host's wiring can make.
+    pub fn before_run(stage: Stage, code: Code, message: impl Into<String>) -> CallError {
+        CallError::new(stage, code, message)
     }
 
     pub(super) fn of_handler(failure: ToolFailure) -> CallError {

@@ -6,14 +6,17 @@
 //! **Invariant:** `ToolBackend::call` is called in one place, in `run_handler`, which takes what `clear`
 //! returned.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use serde_json::{Map, Value};
+
 use super::call::{CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, Origin};
 use super::ports::{ApprovalGate, EventSink, Guard};
 use super::registry::{Bound, Registered, Registry};
-use crate::approval::{ApprovalRequest, Unapproved};
+use crate::approval::{ApprovalRequest, Arguments, Unapproved};
 use crate::code::Code;
 use crate::contract::Contract;
 use crate::digest::Digest;
@@ -23,7 +26,7 @@ use crate::guard::GuardRequest;
 use crate::id::RunId;
 use crate::policy::{Action, Policy, PolicyInput};
 use crate::tool::Reply;
-use crate::workflow::{Node, VerifiedWorkflow};
+use crate::workflow::{Node, Scope, VerifiedWorkflow, write_expr};
 
 /// What a dispatcher is made of.
 pub struct DispatcherParts {
@@ -84,7 +87,7 @@ impl Dispatcher {
     pub async fn dispatch(self: &Arc<Self>, mut request: CallRequest) -> Result<Reply, CallError> {
         let arguments = Arc::new(std::mem::take(&mut request.arguments));
         let (depth, workflow) = match &request.origin {
-            Origin::Workflow(workflow) => (0, Some(workflow.digest())),
+            Origin::Workflow { workflow, .. } => (0, Some(workflow.digest())),
             Origin::Direct => (0, None),
             Origin::Nested(origin) => (origin.depth, origin.workflow),
         };
@@ -93,66 +96,62 @@ impl Dispatcher {
         self.run_handler(&flight, cleared).await
     }
 
-    /// Says what would stop a node of a workflow, before anything of it runs: the same stages, up to where
-    /// they need the arguments. `arguments` are those that are known already; what depends on results of
-    /// other nodes isn't. No event is emitted and no approval is used.
+    /// Says what would stop a node of a workflow, before anything of it runs: the same stages, as far as they
+    /// go without the results of other nodes. No event is emitted and no approval is used.
     pub fn preflight(
         &self,
         workflow: &Arc<VerifiedWorkflow>,
+        inputs: &Arc<Map<String, Value>>,
         node: &Node,
         run: &RunId,
-        arguments: Option<&serde_json::Value>,
-    ) -> Result<Effect, CallError> {
+    ) -> Result<(), CallError> {
         let request = CallRequest {
-            origin: Origin::Workflow(Arc::clone(workflow)),
+            origin: Origin::Workflow { workflow: Arc::clone(workflow), inputs: Arc::clone(inputs) },
             run: run.clone(),
             node: node.id.clone(),
             attempt: 1,
             tool: node.tool.clone(),
-            arguments: serde_json::Value::Null,
+            arguments: Value::Null,
             timeout: None,
         };
         let flight =
             InFlight { events: None, request: &request, depth: 0, workflow: Some(workflow.digest()) };
         let assumed = flight.verify()?;
         let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
+        let nothing = BTreeMap::new();
+        let known = if node.arguments.depends_on_results() {
+            None
+        } else {
+            // A path that an input doesn't have is reported when the node's turn comes, as a failed node.
+            node.arguments.resolve(Scope { inputs, results: &nothing }).ok()
+        };
         if flight.policy(&self.parts.policy, contract.effect)? {
-            let approval = ApprovalRequest {
-                workflow: flight.workflow,
-                node: node.id.clone(),
-                tool: node.tool.clone(),
-                contract: contract_digest,
-                arguments: arguments.map(Digest::of_json),
+            let requests = flight.approval_requests(contract_digest, known.as_ref());
+            let answer = match &self.parts.approvals {
+                Some(gate) => gate.check(&requests),
+                None => Err(Unapproved::Missing),
             };
-            if !self.parts.approvals.as_ref().is_some_and(|gate| gate.could_take(&approval)) {
-                return Err(flight.unapproved(Unapproved::Missing, approval));
+            if let Err(refusal) = answer {
+                return Err(flight.unapproved(refusal, requests));
             }
         }
-        if let Some(arguments) = arguments {
-            flight.input_schema(registered, arguments)?;
+        match known {
+            Some(arguments) => flight.input_schema(registered, &arguments),
+            None => Ok(()),
         }
-        Ok(contract.effect)
     }
 
     /// Every check before the handler. The only place that makes a [`ClearedCall`].
     async fn clear<'a>(
         self: &'a Arc<Self>,
         flight: &InFlight<'_>,
-        arguments: Arc<serde_json::Value>,
+        arguments: Arc<Value>,
     ) -> Result<Cleared<'a>, CallError> {
         let request = flight.request;
         let assumed = flight.verify()?;
         let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
         let needs_approval = flight.policy(&self.parts.policy, contract.effect)?;
-        let approval = ApprovalRequest {
-            workflow: flight.workflow,
-            node: request.node.clone(),
-            tool: request.tool.clone(),
-            contract: contract_digest,
-            arguments: needs_approval.then(|| Digest::of_json(&arguments)),
-        };
-        flight.approval(self.parts.approvals.as_deref(), needs_approval, approval).await?;
-
+        flight.approval(self.parts.approvals.as_deref(), needs_approval, contract_digest, &arguments).await?;
         flight.input_schema(registered, &arguments)?;
 
         match &self.parts.guard {
@@ -244,7 +243,7 @@ impl InFlight<'_> {
         let request = self.request;
         let assumed = match &request.origin {
             Origin::Direct | Origin::Nested(_) => None,
-            Origin::Workflow(workflow) => match workflow.node(&request.node) {
+            Origin::Workflow { workflow, .. } => match workflow.node(&request.node) {
                 Some(node) if node.tool == request.tool => Some(node.effect),
                 _ => {
                     let message = format!(
@@ -303,40 +302,67 @@ impl InFlight<'_> {
         Ok(decision.action == Action::Approval)
     }
 
+    /// The ways in which the call may have been approved: by its exact arguments if they are known, and by
+    /// what was known of them before the run if they follow from results.
+    fn approval_requests(&self, contract: Digest, arguments: Option<&Value>) -> Vec<ApprovalRequest> {
+        let request = |arguments| ApprovalRequest {
+            workflow: self.workflow,
+            node: self.request.node.clone(),
+            tool: self.request.tool.clone(),
+            contract,
+            arguments,
+        };
+        let exact = arguments.map(|arguments| Arguments::Exact(Digest::of_json(arguments)));
+        let follow = match &self.request.origin {
+            Origin::Workflow { workflow, inputs } => workflow
+                .node(&self.request.node)
+                .filter(|node| node.arguments.depends_on_results())
+                .and_then(|node| node.arguments.fill_inputs(inputs).ok())
+                .map(|known| Arguments::Follow(Digest::of_json(&write_expr(&known)))),
+            _ => None,
+        };
+        exact.into_iter().chain(follow).map(request).collect()
+    }
+
     async fn approval(
         &self,
         gate: Option<&dyn ApprovalGate>,
         needed: bool,
-        approval: ApprovalRequest,
+        contract: Digest,
+        arguments: &Value,
     ) -> Result<(), CallError> {
         if !needed {
             self.not_needed(Stage::Approval);
             return Ok(());
         }
+        let requests = self.approval_requests(contract, Some(arguments));
         let answer = match gate {
-            Some(gate) => gate.take(&approval, &self.request.run).await,
+            Some(gate) => gate.take(&requests, &self.request.run).await,
             None => Err(Unapproved::Missing),
         };
         let Err(refusal) = answer else {
             self.passed(Stage::Approval);
             return Ok(());
         };
-        Err(self.unapproved(refusal, approval))
+        Err(self.unapproved(refusal, requests))
     }
 
-    fn unapproved(&self, refusal: Unapproved, approval: ApprovalRequest) -> CallError {
+    /// The refusal names the first way to approve the call.
+    fn unapproved(&self, refusal: Unapproved, requests: Vec<ApprovalRequest>) -> CallError {
         let why = match refusal {
             Unapproved::Missing => "needs an approval",
             Unapproved::Expired => "had an approval that has expired",
             Unapproved::UsedUp => "had an approval that is used up",
         };
-        let message = format!("node `{}`, tool `{}` {why}: {}", approval.node, approval.tool, approval.id());
+        let approval = requests.into_iter().next();
+        let id = approval.as_ref().map(|approval| approval.id().to_string()).unwrap_or_default();
+        let message = format!("node `{}`, tool `{}` {why}: {id}", self.request.node, self.request.tool);
         let mut error = self.refuse(Stage::Approval, refusal.code(), message);
-        error.approval = Some(Box::new(approval));
+        error.approval = approval.map(Box::new);
         error
     }
 
-    fn input_schema(&self, registered: &Registered, arguments: &serde_json::Value) -> Result<(), CallError> {
+    fn input_schema(&self, registered: &Registered, arguments: &Value) -> Result<(), CallError> {
         let faults = registered.input.faults(arguments);
         if faults.is_empty() {
             self.passed(Stage::InputSchema);

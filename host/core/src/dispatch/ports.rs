@@ -27,15 +27,15 @@ pub trait ToolBackend: Send + Sync {
 
 /// Something that knows which calls a person has approved. It may wait for an answer.
 pub trait ApprovalGate: Send + Sync {
-    /// Uses an approval for one call.
+    /// Uses an approval for one call. `requests` are the ways in which it may have been approved.
     fn take<'a>(
         &'a self,
-        request: &'a ApprovalRequest,
+        requests: &'a [ApprovalRequest],
         run: &'a RunId,
     ) -> BoxFuture<'a, Result<(), Unapproved>>;
 
     /// Whether `take` could succeed, without using anything. A gate that can ask a person says yes.
-    fn could_take(&self, request: &ApprovalRequest) -> bool;
+    fn check(&self, requests: &[ApprovalRequest]) -> Result<(), Unapproved>;
 }
 
 /// A program that has the last word before a handler.

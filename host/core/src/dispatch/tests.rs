@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::approval::{Approval, ApprovalBook, ApprovalRequest, Unapproved};
+use crate::approval::{Approval, ApprovalBook, ApprovalRequest, Arguments, Unapproved};
 use crate::code::Code;
 use crate::contract::{Contract, Contracts, Review};
 use crate::digest::Digest;
@@ -72,13 +72,13 @@ struct Gate(Mutex<ApprovalBook>);
 impl ApprovalGate for Gate {
     fn take<'a>(
         &'a self,
-        request: &'a ApprovalRequest,
+        requests: &'a [ApprovalRequest],
         run: &'a RunId,
     ) -> BoxFuture<'a, Result<(), Unapproved>> {
-        Box::pin(std::future::ready(self.0.lock().unwrap().take(request, run, 50)))
+        Box::pin(std::future::ready(self.0.lock().unwrap().take(requests, run, 50)))
     }
-    fn could_take(&self, request: &ApprovalRequest) -> bool {
-        self.0.lock().unwrap().covers(request, 50)
+    fn check(&self, requests: &[ApprovalRequest]) -> Result<(), Unapproved> {
+        self.0.lock().unwrap().check(requests, 50)
     }
 }
 
@@ -206,7 +206,7 @@ fn run(setup: Setup) -> Ran {
         node: NodeId::new(if setup.tool == "outer" { "w/write_it#1" } else { "w" }).unwrap(),
         tool: tool("write_it"),
         contract: digest,
-        arguments: Some(Digest::of_json(&json!({"n": 1}))),
+        arguments: Arguments::Exact(Digest::of_json(&json!({"n": 1}))),
     };
     let approvals = setup.approve.map(|change| {
         let mut approval =
@@ -226,7 +226,7 @@ fn run(setup: Setup) -> Ran {
         nested: NestedLimits::default(),
     });
     let request = CallRequest {
-        origin: Origin::Workflow(workflow),
+        origin: Origin::Workflow { workflow, inputs: Arc::default() },
         run: RunId::new("r").unwrap(),
         node: NodeId::new(setup.node).unwrap(),
         attempt: 1,

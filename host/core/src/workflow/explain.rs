@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::expr::{Expr, Reference, Source};
 use super::model::{Dropped, Node, Verdict, Workflow};
@@ -19,6 +20,8 @@ use crate::problem::{child, item};
 pub struct Explanation {
     /// The workflow's name.
     pub name: String,
+    /// Each input with its recorded value, if it has one.
+    pub inputs: BTreeMap<String, Option<Value>>,
     /// Each node, in recorded order.
     pub nodes: Vec<NodeExplanation>,
     /// How the result is made.
@@ -73,6 +76,7 @@ pub fn explain(workflow: &Workflow) -> Explanation {
     let by_id: BTreeMap<&str, &Node> = workflow.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     Explanation {
         name: workflow.name.clone(),
+        inputs: workflow.inputs.iter().map(|(name, input)| (name.clone(), input.default.clone())).collect(),
         nodes: workflow.nodes.iter().map(|node| explain_node(node, &by_id)).collect(),
         output: workflow.output.references().into_iter().map(ToString::to_string).collect(),
         dropped: workflow.source.dropped.clone(),
@@ -183,6 +187,15 @@ impl Explanation {
     /// As lines for people.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("workflow {}: {} nodes", self.name, self.nodes.len())];
+        if !self.inputs.is_empty() {
+            lines.push(String::new());
+        }
+        for (name, default) in &self.inputs {
+            lines.push(match default {
+                Some(value) => format!("input {name}, recorded as {}", crate::document::shown(value)),
+                None => format!("input {name}, to be given"),
+            });
+        }
         for node in &self.nodes {
             lines.push(String::new());
             lines.push(format!("{} calls {} ({})", node.node, node.tool, node.effect));

@@ -103,6 +103,36 @@ impl Expr {
         }
     }
 
+    /// The same with inputs filled in, so that only results are left open.
+    pub fn fill_inputs(&self, inputs: &Map<String, Value>) -> Result<Expr, PathMissing> {
+        let nothing = BTreeMap::new();
+        match self {
+            Expr::Literal(_) => Ok(self.clone()),
+            Expr::Ref(reference) if matches!(reference.source, Source::Node(_)) => Ok(self.clone()),
+            Expr::Ref(reference) => reference.resolve(Scope { inputs, results: &nothing }).map(Expr::Literal),
+            Expr::Object(members) => members
+                .iter()
+                .map(|(key, member)| Ok((key.clone(), member.fill_inputs(inputs)?)))
+                .collect::<Result<_, _>>()
+                .map(Expr::Object),
+            Expr::List(items) => {
+                items.iter().map(|item| item.fill_inputs(inputs)).collect::<Result<_, _>>().map(Expr::List)
+            }
+        }
+    }
+
+    /// As a value for people, with `<reference>` where a value isn't known yet.
+    pub fn sketch(&self) -> Value {
+        match self {
+            Expr::Literal(value) => value.clone(),
+            Expr::Ref(reference) => Value::String(format!("<{reference}>")),
+            Expr::Object(members) => {
+                Value::Object(members.iter().map(|(key, member)| (key.clone(), member.sketch())).collect())
+            }
+            Expr::List(items) => Value::Array(items.iter().map(Expr::sketch).collect()),
+        }
+    }
+
     /// Every reference in it.
     pub fn references(&self) -> Vec<&Reference> {
         let mut found = Vec::new();

@@ -274,7 +274,8 @@ fn write_node(node: &Node) -> Value {
     Value::Object(map)
 }
 
-fn write_expr(expr: &Expr) -> Value {
+/// The file form of an expression.
+pub(crate) fn write_expr(expr: &Expr) -> Value {
     match expr {
         Expr::Literal(value) => json!({ "literal": value }),
         Expr::Ref(reference) => json!({ "ref": write_reference(reference) }),

@@ -11,7 +11,6 @@ use t2m_core::dispatch::{
 };
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::id::{PluginId, ToolName};
-use t2m_core::journal::NodeState;
 use t2m_core::policy::{Action, Policy};
 use t2m_core::tool::{ToolDescriptor, ToolFailure, Usage};
 use t2m_core::workflow::{Expr, Provenance, Reference, Source, Workflow, verify};
@@ -155,7 +154,7 @@ fn workflow(nodes: &[(&str, &str, &[&str])]) -> Arc<VerifiedWorkflow> {
 fn options(concurrency: usize) -> RunOptions {
     RunOptions {
         run: RunId::new("run").unwrap(),
-        inputs: Map::new(),
+        inputs: Arc::default(),
         concurrency,
         timeout: None,
         cancel: Cancel::default(),
@@ -246,10 +245,10 @@ async fn a_run_out_of_time_leaves_writes_in_doubt() {
     let workflow = workflow(&[("reads", "hang_read", &[]), ("writes", "hang_write", &[])]);
     let options = RunOptions { timeout: Some(Duration::from_secs(3600)), ..options(2) };
     let (report, records) = go(&tools, &workflow, &options).await;
-    assert_eq!(report.outcome.unwrap_err().0, Code::RunTimeout);
+    assert_eq!(report.outcome.unwrap_err().0, Code::InDoubt);
     assert_eq!(report.state.nodes()[&id("reads")], NodeState::Cancelled);
     assert_eq!(report.state.nodes()[&id("writes")], NodeState::InDoubt);
-    assert_eq!(records.last(), Some(&Record::RunFinished { code: Some(Code::RunTimeout) }));
+    assert_eq!(records.last(), Some(&Record::RunFinished { code: Some(Code::InDoubt) }));
 }
 
 /// T30: cancelling from outside ends the run.
@@ -309,7 +308,7 @@ async fn preflight_names_every_blocked_node() {
     let tools = Arc::new(Tools::default());
     let workflow = workflow(&[("a", "read", &[]), ("b", "write", &["a"]), ("c", "write", &["b"])]);
     let dispatcher = dispatcher(&tools, Policy::default());
-    let blocked = preflight(&dispatcher, &workflow, &RunId::new("r").unwrap(), &Map::new());
+    let blocked = preflight(&dispatcher, &workflow, &RunId::new("r").unwrap(), &Arc::default());
     let seen: Vec<_> = blocked.iter().map(|b| (b.node.as_str(), b.error.code)).collect();
     assert_eq!(seen, [("b", Code::ApprovalRequired), ("c", Code::ApprovalRequired)]);
     assert!(tools.order.lock().unwrap().is_empty());
