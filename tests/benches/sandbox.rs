@@ -67,14 +67,17 @@ fn calls(criterion: &mut Criterion) {
         .build()
         .expect("a runtime");
     let (math, hostile) = (env!("T2M_PLUGIN_MATH"), env!("T2M_PLUGIN_HOSTILE"));
-    let (sum, text) = (json!({"a": 1, "b": 2}), json!({"arg": "x"}));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "text").expect("a file");
+    let (sum, read) = (json!({"a": 1, "b": 2}), json!({"arg": file.to_string_lossy()}));
     let cases = [
         Case { name: "add", wasm: math, tool: "add", arguments: sum.clone(), folder: false, pooling: true },
         Case {
-            name: "echo with folder",
+            name: "read a file",
             wasm: hostile,
-            tool: "echo",
-            arguments: text,
+            tool: "read",
+            arguments: read,
             folder: true,
             pooling: true,
         },
@@ -90,7 +93,6 @@ fn calls(criterion: &mut Criterion) {
     for case in cases {
         let config = SandboxConfig { pooling: Some(case.pooling), ..SandboxConfig::default() };
         let sandbox = Sandbox::new(config).expect("a sandbox");
-        let folder = tempfile::tempdir().expect("a folder");
         let grant = DirGrant { path: folder.path().into(), access: Access::ReadOnly };
         let source = PluginSource {
             id: "guest".parse().expect("a plugin name"),

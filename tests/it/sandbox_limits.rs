@@ -452,3 +452,32 @@ async fn busy_guests_leave_room_for_others() {
         assert!(guest.await.is_err());
     }
 }
+
+/// P03, T22: a grant is never wider than the effect of the reviewed contract: the same handler under a
+/// contract that says `read` can't write in a folder it was granted for writing, and under `pure` sees none.
+#[tokio::test]
+async fn a_call_gets_no_more_than_its_contracts_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().canonicalize().unwrap().join("file");
+    let path = target.to_string_lossy().into_owned();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let plugin = load(&sandbox, grant(folder.path(), Access::ReadWrite), Limits::default()).await.unwrap();
+    for (effect, written) in [(Effect::Pure, false), (Effect::Read, false), (Effect::Write, true)] {
+        let mut registration = plugin.registration(Trust::BuiltIn);
+        for tool in &mut registration.tools {
+            tool.effect = effect;
+        }
+        let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
+        let dispatcher = Dispatcher::new(DispatcherParts {
+            registry: Registry::build([registration], &Contracts::default()).unwrap(),
+            policy: Policy { effects, ..Policy::default() },
+            approvals: None,
+            guard: None,
+            events: None,
+            nested: NestedLimits::default(),
+        });
+        let answer = Host { dispatcher }.call("write", &path).await;
+        assert_eq!(answer.is_ok(), written, "{effect}: {answer:?}");
+        assert_eq!(target.exists(), written, "{effect}");
+    }
+}

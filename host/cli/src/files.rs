@@ -39,6 +39,7 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
 /// Writes a file so that nobody else can read it and no reader sees half of it.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let unwritable = |error: std::io::Error| Failure::of_file(path, Code::FileUnwritable, reason(&error));
+    check_target(path)?;
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -53,6 +54,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Opens a file for writing bit by bit that nobody else can read. What it held before is gone.
 pub(crate) fn create_private(path: &Path) -> Result<std::fs::File> {
+    check_target(path)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -61,6 +63,16 @@ pub(crate) fn create_private(path: &Path) -> Result<std::fs::File> {
         options.mode(0o600);
     }
     options.open(path).map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))
+}
+
+/// Refuses to replace what is no regular file: a device, a pipe or a link is there for a reason.
+fn check_target(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if !found.is_file() => {
+            Err(Failure::of_file(path, Code::FileUnwritable, "it exists and is not a regular file"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses an output that is one of the inputs: writing it would lose what was read.

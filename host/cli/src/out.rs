@@ -90,16 +90,23 @@ impl Out {
             return;
         }
         for problem in failure.problems.iter() {
-            talk(&format!("error[{}]: {}", problem.code, problem.message));
+            talk(&format!("error[{}]: {}", problem.code, one_line(&problem.message)));
             match (&failure.file, &problem.place) {
-                (Some(file), Place::Whole) => talk(&format!("  in {}", file.display())),
-                (Some(file), place) => talk(&format!("  in {} at {place}", file.display())),
+                (Some(file), Place::Whole) => {
+                    talk(&format!("  in {}", one_line(&file.display().to_string())))
+                }
+                (Some(file), place) => talk(&one_line(&format!("  in {} at {place}", file.display()))),
                 (None, Place::Whole) => {}
-                (None, place) => talk(&format!("  at {place}")),
+                (None, place) => talk(&one_line(&format!("  at {place}"))),
             }
         }
         talk(&format!("  next: {}", failure.problems.code().next_action()));
     }
+}
+
+/// Text of somebody else on one line, so that it can't pass for lines of ours.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n").replace('\r', "\\r")
 }
 
 /// One line, or a few, on standard error.

@@ -172,6 +172,12 @@ fn choose(args: &PluginArgs, config: &Config) -> Result<Vec<Chosen>> {
     if !args.tools.is_empty() {
         return args.tools.iter().map(|tool| named(tool, config, limits)).collect();
     }
+    for (at, plugin) in config.plugin.iter().enumerate() {
+        if config.plugin.iter().take(at).any(|earlier| earlier.name == plugin.name) {
+            let message = format!("the configuration has two plugins named `{}`", plugin.name);
+            return Err(Failure::new(Code::IdDuplicate, message));
+        }
+    }
     if !config.plugin.is_empty() {
         return config.plugin.iter().map(|plugin| configured(plugin, limits)).collect();
     }

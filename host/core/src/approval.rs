@@ -29,6 +29,9 @@ pub struct ApprovalRequest {
     pub workflow: Option<Digest>,
     /// The node.
     pub node: NodeId,
+    /// 0 for a call of the workflow itself, more for one that a running call makes. A nested call never
+    /// passes for a node of the workflow, whatever its name.
+    pub depth: u32,
     /// The tool.
     pub tool: ToolName,
     /// Digest of the tool's reviewed contract.
@@ -224,6 +227,7 @@ mod tests {
         ApprovalRequest {
             workflow: Some(Digest::of_bytes(b"w")),
             node: NodeId::new(node).unwrap(),
+            depth: 0,
             tool: ToolName::new(tool).unwrap(),
             contract: Digest::of_bytes(b"c"),
             arguments: Arguments::Exact(Digest::of_bytes(arguments.as_bytes())),
@@ -244,6 +248,8 @@ mod tests {
         assert_eq!(book.take(&[other], &run, 0), Err(Unapproved::Missing));
         let lookalike = request("payments.pay", "email.send", "10");
         assert_eq!(book.take(&[lookalike], &run, 0), Err(Unapproved::Missing));
+        let nested = ApprovalRequest { depth: 1, ..pay.clone() };
+        assert_eq!(book.take(&[nested], &run, 0), Err(Unapproved::Missing), "a nested call of that name");
         assert_eq!(book.take(std::slice::from_ref(&pay), &run, 1000), Err(Unapproved::Expired));
         assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()));
         assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()), "a retry of the same call");

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** validation reads nothing but the schema and the value.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -15,6 +16,47 @@ use crate::problem::{Problem, child, did_you_mean};
 
 /// Most faults of one value that are reported.
 pub const MAX_FAULTS: usize = 20;
+
+/// Most parts that a schema may have with its local references followed. The largest schemas of real tools
+/// have some thousands.
+pub const MAX_UNFOLDED: u64 = 200_000;
+
+/// Parts of a schema with local references followed. A reference that leads back to where it stands counts
+/// once; each target is counted once and remembered.
+fn unfolded(root: &Value, here: &Value, known: &mut BTreeMap<String, u64>, open: &mut Vec<String>) -> u64 {
+    let mut size = 1u64;
+    match here {
+        Value::Array(list) => {
+            for item in list {
+                size = size.saturating_add(unfolded(root, item, known, open));
+            }
+        }
+        Value::Object(map) => {
+            for item in map.values() {
+                size = size.saturating_add(unfolded(root, item, known, open));
+            }
+            let target = map.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
+            let Some(target) = target else { return size };
+            let target = target.to_owned();
+            if open.contains(&target) {
+                return size;
+            }
+            let found = match known.get(&target) {
+                Some(found) => *found,
+                None => {
+                    open.push(target.clone());
+                    let found = root.pointer(&target).map_or(0, |next| unfolded(root, next, known, open));
+                    open.pop();
+                    known.insert(target, found);
+                    found
+                }
+            };
+            size = size.saturating_add(found);
+        }
+        _ => {}
+    }
+    size
+}
 
 /// A compiled schema. 2020-12 unless `$schema` names another draft.
 pub struct Schema {
@@ -32,7 +74,16 @@ pub struct Fault {
 
 impl Schema {
     /// Compiles a schema. The error says what is wrong with the schema itself.
+    ///
+    /// A schema whose local references unfold to more than [`MAX_UNFOLDED`] parts is refused: validating
+    /// takes time in proportion, and a few lines of references to references can double it with each line.
     pub fn compile(schema: &Value) -> Result<Schema, String> {
+        let size = unfolded(schema, schema, &mut BTreeMap::new(), &mut Vec::new());
+        if size > MAX_UNFOLDED {
+            return Err(format!(
+                "not a usable JSON Schema: its references unfold to more than {MAX_UNFOLDED} parts"
+            ));
+        }
         jsonschema::validator_for(schema)
             .map(|validator| Schema { validator })
             .map_err(|error| format!("not a usable JSON Schema: {error}"))
@@ -181,6 +232,19 @@ mod tests {
         assert_eq!(seen[1].1, "/limits/fuell");
         assert!(seen[1].2.ends_with("did you mean `fuel`?") && seen[2].2.ends_with("did you mean `name`?"));
         assert_eq!((seen[3].0, seen[3].1.as_str()), (Code::FieldType, "/limits/fuel"));
+    }
+
+    #[test]
+    fn references_that_double_with_each_line_are_refused() {
+        let mut defs = serde_json::Map::from_iter([("d0".to_owned(), json!({"type": "object"}))]);
+        for n in 1..32 {
+            let below = json!({"$ref": format!("#/$defs/d{}", n - 1)});
+            defs.insert(format!("d{n}"), json!({"allOf": [below, below]}));
+        }
+        let error = Schema::compile(&json!({"$ref": "#/$defs/d31", "$defs": defs})).unwrap_err();
+        assert!(error.contains("unfold"), "{error}");
+        let tree = json!({"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}});
+        assert!(Schema::compile(&tree).is_ok(), "a recursive schema is fine");
     }
 
     #[test]

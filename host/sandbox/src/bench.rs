@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** it uses the plugin's own engine and pre-linked component, so that only the checks differ.
 
+use t2m_core::effect::Effect;
 use wasmtime::Store;
 
 use crate::clock::Seed;
@@ -18,7 +19,7 @@ pub async fn bare(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) ->
 
 async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> wasmtime::Result<usize> {
     let limits = plugin.limits;
-    let grants = grants.then_some(&plugin.grants);
+    let grants = grants.then_some((&plugin.grants, Effect::Read));
     let seed = Seed::of_component(plugin.digest());
     let state = State::new(&plugin.id, Serving::Describe, seed, limits, limits.wall, grants)?;
     let mut store = Store::new(&plugin.shared.engine, state);

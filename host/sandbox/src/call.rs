@@ -96,7 +96,7 @@ fn store(plugin: &Plugin, serving: Serving, seed: Seed, wall: Duration) -> wasmt
     let limits = plugin.limits;
     let grants = match &serving {
         Serving::Describe => None,
-        Serving::Call(_) => Some(&plugin.grants),
+        Serving::Call(call) => Some((&plugin.grants, call.effect())),
     };
     let state = State::new(&plugin.id, serving, seed, limits, wall, grants)?;
     let mut store = Store::new(&plugin.shared.engine, state);

@@ -12,6 +12,7 @@ use std::str::FromStr;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use t2m_core::code::Code;
+use t2m_core::effect::Effect;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use crate::error::SandboxError;
@@ -96,12 +97,16 @@ impl OpenGrants {
         }
     }
 
-    /// Hands the folders to one call.
-    pub(crate) fn preopen(&self, wasi: &mut WasiCtxBuilder) -> wasmtime::Result<()> {
+    /// Hands the folders to one call, no wider than the effect of its reviewed contract: a pure tool gets
+    /// none, and one that reads can't write, whatever the plugin was granted.
+    pub(crate) fn preopen(&self, wasi: &mut WasiCtxBuilder, effect: Effect) -> wasmtime::Result<()> {
+        if effect == Effect::Pure {
+            return Ok(());
+        }
         for dir in &self.dirs {
             let permissions = match dir.access {
-                Access::ReadOnly => FsPerms::ReadOnly,
-                Access::ReadWrite => FsPerms::ReadWrite,
+                Access::ReadWrite if !effect.is_read_only() => FsPerms::ReadWrite,
+                _ => FsPerms::ReadOnly,
             };
             wasi.preopened_dir(&dir.source, &dir.name, permissions)?;
         }

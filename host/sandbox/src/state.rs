@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
 use t2m_core::dispatch::ClearedCall;
+use t2m_core::effect::Effect;
 use t2m_core::id::PluginId;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
@@ -56,14 +57,15 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Sets a state up. `grants` are left out when a component is only asked what it offers.
+    /// Sets a state up. `grants` come with the effect that the call may have, and are left out when a component
+    /// is only asked what it offers.
     pub(crate) fn new(
         plugin: &Arc<PluginId>,
         serving: Serving,
         seed: Seed,
         limits: Limits,
         wall: Duration,
-        grants: Option<&OpenGrants>,
+        grants: Option<(&OpenGrants, Effect)>,
     ) -> wasmtime::Result<State> {
         let clock = VirtualClock::of_run(match &serving {
             Serving::Describe => "",
@@ -75,8 +77,8 @@ impl State {
         wasi.stdout(stdout.clone()).stderr(stderr.clone());
         seed.install(&mut wasi);
         clock.install(&mut wasi);
-        if let Some(grants) = grants {
-            grants.preopen(&mut wasi)?;
+        if let Some((grants, effect)) = grants {
+            grants.preopen(&mut wasi, effect)?;
         }
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use t2m_core::compiler::{self, Accept, Options, ToolFacts};
 use t2m_core::id::ToolName;
+use t2m_core::json::Limits;
 use t2m_core::workflow;
 
 use super::import::{ImportArgs, note_report, write_or_print};
@@ -91,6 +92,12 @@ impl Compile {
             out.note(format!("  note: {note}"));
         }
         let document = workflow::to_json(&compiled.workflow);
+        // What is written must be readable: an argument may nest so deep that its expression doesn't.
+        let bytes = document.to_string().into_bytes();
+        let read_back = workflow::parse(&bytes, Limits { bytes: usize::MAX, ..Limits::default() });
+        read_back
+            .and_then(|(workflow, digest)| workflow::verify(workflow, Some(digest)))
+            .in_file(&self.file)?;
         write_or_print(
             self.out.as_deref(),
             &document,

@@ -12,7 +12,7 @@ use t2m_core::workflow;
 use super::run::read_workflow;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::out::Out;
+use crate::out::{Out, one_line};
 
 /// Say why a workflow is as it is.
 ///
@@ -30,7 +30,8 @@ impl Explain {
     pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
         let verified = read_workflow(&self.workflow)?;
         let explanation = workflow::explain(verified.workflow());
-        out.data(|| explanation.lines().join("\n"), || json!(explanation));
+        let lines = || explanation.lines().iter().map(|line| one_line(line)).collect::<Vec<_>>().join("\n");
+        out.data(lines, || json!(explanation));
         Ok(Exit::Done)
     }
 }

@@ -110,7 +110,7 @@ pub(crate) fn write_or_print(
     out: &mut Out,
     about: impl FnOnce(&str) -> Value,
 ) -> Result<()> {
-    let Some(path) = file else {
+    let Some(path) = file.filter(|path| *path != std::path::Path::new("-")) else {
         out.raw(&pretty(document));
         return Ok(());
     };

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::files;
-use crate::out::{Out, pretty};
+use crate::out::{Out, one_line, pretty};
 use crate::plugins;
 
 /// Look at what a workflow's tools may do, and agree to it.
@@ -198,7 +198,9 @@ fn describe(entry: &Entry, config: &Config) -> String {
         (Some(changes), _) if changes.is_empty() => "on file, not reviewed".to_owned(),
         (Some(changes), _) => format!("changed since it was reviewed:\n    {}", changes.join("\n    ")),
     };
-    let keys = |keys: &[String]| if keys.is_empty() { "not declared".to_owned() } else { keys.join(", ") };
+    let keys = |keys: &[String]| {
+        if keys.is_empty() { "not declared".to_owned() } else { one_line(&keys.join(", ")) }
+    };
     format!(
         "{} (plugin {}{}, asks {})\n  effect: {}, {}; {} ({})\n  reads: {}; writes: {}\n  arguments: {}\n  handler: {}\n  contract: {}\n  state: {state}",
         contract.tool,
@@ -241,7 +243,7 @@ fn arguments(schema: &Value) -> String {
             format!("{name}{}: {kind}", if required.contains(name.as_str()) { "" } else { "?" })
         })
         .collect();
-    if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+    if list.is_empty() { "none".to_owned() } else { one_line(&list.join(", ")) }
 }
 
 fn ask(entry: &Entry) -> Result<bool> {

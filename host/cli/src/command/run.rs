@@ -33,7 +33,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::{Failure, InFile, Result};
 use crate::files;
-use crate::out::{Out, pretty};
+use crate::out::{Out, one_line, pretty};
 use crate::plugins;
 use crate::progress::Progress;
 
@@ -281,10 +281,10 @@ fn show_blocked(path: &Path, workflow: &VerifiedWorkflow, blocked: &[Blocked], o
         workflow.workflow().nodes.len()
     ));
     for entry in blocked {
-        out.error(format!("error[{}]: {}", entry.error.code, entry.error.message));
+        out.error(one_line(&format!("error[{}]: {}", entry.error.code, entry.error.message)));
         out.error(format!("  arguments: {}", shorten(&entry.arguments)));
         if !entry.follows_from.is_empty() {
-            let sources = entry.follows_from.join(", ");
+            let sources = one_line(&entry.follows_from.join(", "));
             out.error(format!("  an approval covers whatever these turn out to be: {sources}"));
         }
         if entry.error.approval.is_none() {
@@ -358,13 +358,13 @@ fn show(run: &RunId, workflow: &VerifiedWorkflow, report: &RunReport, out: &mut 
             out.raw(&pretty(output));
         }
         Err((code, message)) => {
-            out.error(format!("error[{code}]: {message}"));
+            out.error(one_line(&format!("error[{code}]: {message}")));
             if let Some((_, error)) = &report.failure {
                 for fault in &error.faults {
-                    out.error(format!("  at {}: {}", fault.pointer, fault.message));
+                    out.error(one_line(&format!("  at {}: {}", fault.pointer, fault.message)));
                 }
                 if let Some(tool_code) = &error.tool_code {
-                    out.error(format!("  the tool's own code: {tool_code}"));
+                    out.error(one_line(&format!("  the tool's own code: {tool_code}")));
                 }
             }
             out.error(format!("  next: {}", code.next_action()));

@@ -11,7 +11,7 @@ use crate::args::PluginArgs;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::out::Out;
+use crate::out::{Out, one_line};
 use crate::plugins;
 
 /// List the tools of the loaded plugins.
@@ -55,13 +55,13 @@ impl Tools {
                     Action::Deny => "denied",
                 };
                 let first = first_sentence(&tool.description);
-                lines.push(format!(
+                lines.push(one_line(&format!(
                     "{:<28} {:<8} {:<10} {:<15} {first}",
                     tool.name.as_str(),
                     plugin.name.as_str(),
                     tool.effect.as_str(),
                     action
-                ));
+                )));
                 let mut entry = json!(tool);
                 if let Some(map) = entry.as_object_mut() {
                     map.insert("plugin".into(), json!(plugin.name));

@@ -17,6 +17,7 @@ use super::ports::BoxFuture;
 use crate::approval::ApprovalRequest;
 use crate::code::Code;
 use crate::digest::Digest;
+use crate::effect::Effect;
 use crate::event::Stage;
 use crate::id::{NodeId, RunId, ToolName};
 use crate::schema::Fault;
@@ -99,6 +100,7 @@ impl Default for NestedLimits {
 /// A call that passed every check. It can't be made outside the dispatch.
 pub struct ClearedCall {
     pub(super) tool: ToolName,
+    pub(super) effect: Effect,
     pub(super) arguments: Arc<Value>,
     pub(super) context: CallContext,
     pub(super) nested: NestedCalls,
@@ -108,6 +110,11 @@ impl ClearedCall {
     /// The tool to run.
     pub fn tool(&self) -> &ToolName {
         &self.tool
+    }
+
+    /// What it may do outside, by its reviewed contract. A backend must give the handler no more than that.
+    pub fn effect(&self) -> Effect {
+        self.effect
     }
 
     /// Its arguments.
@@ -181,7 +188,13 @@ impl NestedCalls {
         }
         let tool = ToolName::new(tool).map_err(|error| refuse(Code::ToolUnknown, error.to_string()))?;
         // A node id may be 256 characters long; a nested one keeps its own end readable.
-        let head: String = self.node.as_str().chars().take(100).collect();
+        let parent = self.node.as_str();
+        let head = if parent.chars().count() <= 100 {
+            parent.to_owned()
+        } else {
+            let start: String = parent.chars().take(34).collect();
+            format!("{start}~{}", Digest::of_bytes(parent.as_bytes()).hex())
+        };
         let node = NodeId::new(format!("{head}/{tool}#{number}"))
             .map_err(|error| refuse(Code::Internal, error.to_string()))?;
         let origin =

@@ -197,7 +197,8 @@ impl Dispatcher {
             budget,
             made: Arc::new(AtomicU32::new(0)),
         };
-        let call = ClearedCall { tool: request.tool.clone(), arguments, context, nested };
+        let call =
+            ClearedCall { tool: request.tool.clone(), effect: contract.effect, arguments, context, nested };
         Ok(Cleared { call, registered })
     }
 
@@ -308,6 +309,7 @@ impl InFlight<'_> {
         let request = |arguments| ApprovalRequest {
             workflow: self.workflow,
             node: self.request.node.clone(),
+            depth: self.depth,
             tool: self.request.tool.clone(),
             contract,
             arguments,

@@ -204,6 +204,7 @@ fn run(setup: Setup) -> Ran {
     let request = ApprovalRequest {
         workflow: Some(workflow.digest()),
         node: NodeId::new(if setup.tool == "outer" { "w/write_it#1" } else { "w" }).unwrap(),
+        depth: u32::from(setup.tool == "outer"),
         tool: tool("write_it"),
         contract: digest,
         arguments: Arguments::Exact(Digest::of_json(&json!({"n": 1}))),

@@ -194,3 +194,28 @@ proptest! {
         prop_assert_eq!(back, workflow);
     }
 }
+
+/// T07: the longest chain that the format allows is put in order without recursion.
+#[test]
+fn a_chain_of_the_largest_size_is_put_in_order() {
+    let id = |n: usize| crate::id::NodeId::new(format!("n{n}")).unwrap();
+    let node = |n: usize| Node {
+        id: id(n),
+        tool: crate::id::ToolName::new("step").unwrap(),
+        arguments: Expr::Literal(serde_json::json!({})),
+        after: n.checked_sub(1).map(id).into_iter().collect(),
+        effect: crate::effect::Effect::Write,
+        idempotency: crate::effect::Idempotency::Unknown,
+        timeout_ms: None,
+        recorded: None,
+        decisions: vec![],
+    };
+    let workflow = Workflow {
+        name: "chain".into(),
+        inputs: Default::default(),
+        nodes: (0..MAX_NODES).map(node).collect(),
+        output: Expr::Literal(serde_json::json!(null)),
+        source: Provenance::default(),
+    };
+    assert_eq!(verify(workflow, None).unwrap().layers().len(), MAX_NODES);
+}

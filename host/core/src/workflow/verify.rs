@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use petgraph::algo::tarjan_scc;
+use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use serde_json::Value;
 
@@ -135,10 +135,11 @@ fn order(workflow: &Workflow, dependencies: &[Vec<usize>], report: &Report) -> V
             }
         }
     }
-    // Tarjan's components come in reverse topological order.
+    // Components come in reverse topological order. Kosaraju's algorithm doesn't recurse here, so a chain of
+    // any length fits the stack.
     let mut depth = vec![0usize; dependencies.len()];
     let mut layers: Vec<Vec<usize>> = Vec::new();
-    for component in tarjan_scc(&graph).into_iter().rev() {
+    for component in kosaraju_scc(&graph).into_iter().rev() {
         let members: Vec<usize> = component.iter().map(|node| node.index()).collect();
         let alone = members.first().copied().unwrap_or_default();
         if members.len() > 1 || graph.contains_edge(NodeIndex::new(alone), NodeIndex::new(alone)) {

@@ -51,7 +51,7 @@ const TOOLS: [(&str, Effect); 23] = [
     ("fail", Effect::Pure),
     ("canary", Effect::Pure),
     ("chance", Effect::Pure),
-    ("surroundings", Effect::Pure),
+    ("surroundings", Effect::Read),
     ("context", Effect::Pure),
     ("nested", Effect::Read),
     ("read", Effect::Read),
