@@ -101,8 +101,8 @@ async fn compiled_programs_give_the_answers_of_the_set() {
     for program in &programs {
         let id = program["id"].as_str().unwrap();
         let trace = trace::from_value(&trace_of(program, plugin.tools())).unwrap();
-        let compiled = compile(&trace, &Options::default()).unwrap();
         let last = trace.events.last().unwrap().id.clone();
+        let compiled = compile(trace, &Options::default()).unwrap();
         let verified = Arc::new(verify(compiled.workflow, None).unwrap());
         let options = RunOptions {
             run: id.parse().unwrap(),

@@ -51,8 +51,8 @@ fn compile_chains(criterion: &mut Criterion) {
         group.bench_with_input(BenchmarkId::from_parameter(count), &trace, |bencher, trace| {
             // The result is dropped outside the measurement and before the next one, as a program would.
             bencher.iter_batched(
-                || (),
-                |()| compile(black_box(trace), &Options::default()),
+                || trace.clone(),
+                |trace| compile(black_box(trace), &Options::default()),
                 BatchSize::PerIteration,
             );
         });

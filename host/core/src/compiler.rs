@@ -27,7 +27,7 @@ use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
-use crate::workflow::{Decision, Dropped, Node, Provenance, Recorded, Scope, Source, Verdict, Workflow};
+use crate::workflow::{Decision, Dropped, Node, Provenance, Scope, Source, Verdict, Workflow};
 
 use facts::Facts;
 
@@ -142,12 +142,12 @@ struct Kept<'t> {
     facts: Facts,
 }
 
-/// Compiles a trace.
-pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
-    let mut front = self::front(trace, options, false)?;
+/// Compiles a trace. It takes the trace, since what was recorded moves into the workflow.
+pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
+    let mut front = self::front(&trace, options, false)?;
     if forget_varying_keys(&mut front) && front.relied_on_keys {
         // Reads were dropped across writes that another run may turn against them.
-        front = self::front(trace, options, true)?;
+        front = self::front(&trace, options, true)?;
         forget_varying_keys(&mut front);
     }
     let Front { kept, mut dropped, declared, inferred, .. } = front;
@@ -159,13 +159,10 @@ pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
         .collect();
     let after = order::order(&kept, &data, &wanted);
     let output = lower::output(&kept, &data, &after);
-    let nodes: Vec<Node> = kept
-        .iter()
-        .zip(inferred)
-        .zip(&after)
-        .map(|((kept_event, inferred), after)| lower_node(kept_event, inferred, after, &kept))
-        .collect();
     dropped.sort_by_key(|(position, _)| *position);
+    let positions: Vec<usize> = kept.iter().map(|kept| kept.position).collect();
+    let nodes = kept.iter().zip(inferred).zip(&after);
+    let nodes = nodes.map(|((node, inferred), after)| lower_node(node, inferred, after, &kept)).collect();
     let mut workflow = Workflow {
         name: options.name.clone().or_else(|| trace.name.clone()).unwrap_or_else(|| "workflow".to_owned()),
         inputs: lower::inputs(&trace.inputs),
@@ -173,12 +170,15 @@ pub fn compile(trace: &Trace, options: &Options) -> Result<Compiled, Problems> {
         output,
         source: Provenance {
             compiler: options.compiler.clone(),
-            traces: vec![trace::digest(trace)],
+            traces: vec![trace::digest(&trace)],
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
         },
     };
-    lower::self_check(trace, &kept, &mut workflow)?;
-    let report = summarise(trace, &workflow, &after);
+    let Trace { inputs, events, .. } = trace;
+    let count = events.len();
+    lower::recorded(&mut workflow.nodes, &positions, events);
+    lower::self_check(&inputs, &positions, &mut workflow)?;
+    let report = summarise(&inputs, count, &workflow, &after);
     Ok(Compiled { workflow, report })
 }
 
@@ -230,11 +230,7 @@ fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &[u32], all: &[
         effect: kept.facts.effect,
         idempotency: kept.facts.idempotency,
         timeout_ms: None,
-        recorded: Some(Recorded {
-            arguments: kept.event.arguments.clone(),
-            result: kept.event.result.clone(),
-            duration_ms: kept.event.duration_ms,
-        }),
+        recorded: None,
         decisions: inferred.decisions,
     }
 }
@@ -326,11 +322,16 @@ fn not_a_node(event: &Event, ids: &HashMap<&str, usize>) -> Option<String> {
         .then(|| format!("it was made by `{}` itself", parent.escape_debug()))
 }
 
-fn summarise(trace: &Trace, workflow: &Workflow, after: &[Vec<u32>]) -> CompileReport {
+fn summarise(
+    inputs: &Map<String, Value>,
+    events: usize,
+    workflow: &Workflow,
+    after: &[Vec<u32>],
+) -> CompileReport {
     let dropped = &workflow.source.dropped;
     let deduplicated = dropped.iter().filter(|dropped| dropped.same_as.is_some()).count();
     let mut report = CompileReport {
-        events: trace.events.len(),
+        events,
         nodes: workflow.nodes.len(),
         left_out: dropped.len() - deduplicated,
         deduplicated,
@@ -351,7 +352,7 @@ fn summarise(trace: &Trace, workflow: &Workflow, after: &[Vec<u32>]) -> CompileR
                     event: node.id.to_string(),
                     pointer: decision.pointer.clone(),
                     candidates: decision.candidates.iter().map(ToString::to_string).collect(),
-                    acceptable: holds_the_value(workflow, &trace.inputs, node, decision),
+                    acceptable: holds_the_value(workflow, inputs, node, decision),
                     reason: decision.reasons.join("; "),
                 });
             }

@@ -72,7 +72,7 @@ impl Compile {
             accept: self.accept,
             ..Options::default()
         };
-        let compiled = compiler::compile(&imported.trace, &options).in_file(&self.file)?;
+        let compiled = compiler::compile(imported.trace, &options).in_file(&self.file)?;
         let report = &compiled.report;
         out.note(format!(
             "{} nodes from {} events: {} references, {} inputs, {} repeated reads removed, {} left out, {} order edges, {} ambiguous",

@@ -15,8 +15,8 @@ use super::index::same;
 use crate::code::Code;
 use crate::id::NodeId;
 use crate::problem::{Problem, Problems, item};
-use crate::trace::Trace;
-use crate::workflow::{Expr, Input, Reference, Scope, Source, Workflow};
+use crate::trace::Event;
+use crate::workflow::{Expr, Input, Node, Recorded, Reference, Scope, Source, Workflow};
 
 /// Inputs with the type that was seen and the recorded value as default.
 pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
@@ -72,23 +72,39 @@ pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -
     }
 }
 
+/// Moves what was recorded into the nodes. `positions` are those of their events.
+pub(super) fn recorded(nodes: &mut [Node], positions: &[usize], events: Vec<Event>) {
+    let mut wanted = nodes.iter_mut().zip(positions).peekable();
+    for (position, event) in events.into_iter().enumerate() {
+        if let Some((node, _)) = wanted.next_if(|(_, wanted)| **wanted == position) {
+            let Event { arguments, result, duration_ms, .. } = event;
+            node.recorded = Some(Recorded { arguments, result, duration_ms });
+        }
+    }
+}
+
 /// Resolves every argument again from what was recorded. The results move out of the nodes and back, so
-/// that they aren't copied once more.
-pub(super) fn self_check(trace: &Trace, kept: &[Kept<'_>], workflow: &mut Workflow) -> Result<(), Problems> {
+/// that they aren't copied.
+pub(super) fn self_check(
+    inputs: &Map<String, Value>,
+    positions: &[usize],
+    workflow: &mut Workflow,
+) -> Result<(), Problems> {
     let mut results: BTreeMap<NodeId, Value> = BTreeMap::new();
     for node in &mut workflow.nodes {
         let recorded = node.recorded.as_mut().map(|recorded| std::mem::take(&mut recorded.result));
         results.insert(node.id.clone(), recorded.unwrap_or_default());
     }
-    let scope = Scope { inputs: &trace.inputs, results: &results };
+    let scope = Scope { inputs, results: &results };
     let mut problems = Vec::new();
-    for (kept, node) in kept.iter().zip(&workflow.nodes) {
-        let message = match node.arguments.resolve(scope) {
-            Ok(Value::Object(made)) if same_members(&made, &kept.event.arguments) => continue,
-            Ok(_) => "the compiled arguments differ from the recorded ones".to_owned(),
-            Err(error) => error.to_string(),
+    for (position, node) in positions.iter().zip(&workflow.nodes) {
+        let recorded = node.recorded.as_ref().map(|recorded| &recorded.arguments);
+        let message = match (node.arguments.resolve(scope), recorded) {
+            (Ok(Value::Object(made)), Some(recorded)) if same_members(&made, recorded) => continue,
+            (Ok(_), _) => "the compiled arguments differ from the recorded ones".to_owned(),
+            (Err(error), _) => error.to_string(),
         };
-        let at = format!("{}/arguments", item("/events", kept.position));
+        let at = format!("{}/arguments", item("/events", *position));
         problems.push(Problem::at(Code::CompileMismatch, at, message));
     }
     for node in &mut workflow.nodes {

@@ -33,7 +33,7 @@ fn compiled(inputs: Value, events: Vec<Value>) -> VerifiedWorkflow {
 }
 
 fn compiled_with(inputs: Value, events: Vec<Value>, options: &Options) -> VerifiedWorkflow {
-    let workflow = compile(&trace_of(inputs, events), options).unwrap().workflow;
+    let workflow = compile(trace_of(inputs, events), options).unwrap().workflow;
     verify(workflow, None).unwrap()
 }
 
@@ -266,7 +266,7 @@ fn what_is_left_literal_says_why() {
             json!(null),
         ),
     ];
-    let made = compile(&trace_of(inputs, events.clone()), &Options::default()).unwrap();
+    let made = compile(trace_of(inputs, events.clone()), &Options::default()).unwrap();
     let seen: BTreeMap<&str, (&str, &str)> = made
         .report
         .suggestions
@@ -288,7 +288,7 @@ fn what_is_left_literal_says_why() {
     let workflow = compiled_with(json!({"owner": "acme-works"}), events.clone(), &options);
     assert_eq!(bound(&workflow, "show"), ["/id <- list[1].id", "/z <- b.w"]);
     let options = Options { accept: vec![accept("/nothing", None)], ..Options::default() };
-    let problems = compile(&trace_of(json!({}), events), &options).unwrap_err();
+    let problems = compile(trace_of(json!({}), events), &options).unwrap_err();
     assert_eq!(problems.code(), Code::ReferenceUnknown);
 }
 
@@ -366,7 +366,7 @@ fn what_cannot_be_compiled_is_refused() {
         (named("../plugin.so"), "field-value /events/0/tool"),
     ];
     for (events, expected) in cases {
-        let problems = compile(&trace_of(json!({}), events), &Options::default()).unwrap_err();
+        let problems = compile(trace_of(json!({}), events), &Options::default()).unwrap_err();
         let found: Vec<String> = problems.iter().map(|p| format!("{} {}", p.code, p.place)).collect();
         assert_eq!(found, [expected]);
     }

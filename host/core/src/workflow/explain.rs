@@ -256,7 +256,7 @@ mod tests {
             {"id": "check", "tool": "list_bookings", "arguments": {}, "side_effect": "read"},
         ]}))
         .unwrap();
-        compile(&trace, &Options::default()).unwrap().workflow
+        compile(trace, &Options::default()).unwrap().workflow
     }
 
     /// T29

@@ -16,7 +16,7 @@ fn good() -> Value {
         {"id": "b", "tool": "show", "arguments": {"id": "f-1001", "tags": ["x", {"ref": 1}]}, "side_effect": "read"},
     ]}))
     .unwrap();
-    to_json(&compile(&trace, &Options::default()).unwrap().workflow)
+    to_json(&compile(trace, &Options::default()).unwrap().workflow)
 }
 
 fn read(value: &Value) -> Result<(Workflow, crate::digest::Digest), crate::problem::Problems> {

@@ -197,7 +197,7 @@ fn keys_that_follow_from_inputs_are_not_believed() {
             call("again", "get", "/data/source"),
         ];
         let trace = trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap();
-        compile(&trace, &options).unwrap().workflow
+        compile(trace, &options).unwrap().workflow
     };
     let fixed = calls(json!({}));
     assert_eq!(fixed.nodes.len(), 2, "literal paths can't meet, so the second read is a repeat");

@@ -73,7 +73,7 @@ proptest! {
     fn compiling_keeps_what_was_recorded(trace in any_trace(), bind_list_choices: bool) {
         let options = Options { bind_list_choices, ..Options::default() };
         // The self-check has compared every argument; a difference would be an error here.
-        let workflow = compile(&trace, &options).unwrap().workflow;
+        let workflow = compile(trace.clone(), &options).unwrap().workflow;
         let (back, claimed) = parse(to_json(&workflow).to_string().as_bytes(), crate::json::Limits::default()).unwrap();
         prop_assert_eq!(&back, &workflow);
         prop_assert_eq!(digest(&workflow), claimed);
@@ -84,13 +84,13 @@ proptest! {
         let again = trace::from_value(&trace::to_json(&trace)).unwrap();
         prop_assert_eq!(&again, &trace);
         prop_assert_eq!(trace::digest(&trace), crate::digest::Digest::of_json(&trace::to_json(&trace)));
-        prop_assert_eq!(compile(&again, &options).unwrap().workflow, workflow);
+        prop_assert_eq!(compile(again, &options).unwrap().workflow, workflow);
     }
 
     /// T07: two calls that aren't both read-only, of which one says nothing of what it touches, are ordered.
     #[test]
     fn effects_without_keys_are_always_ordered(trace in any_trace()) {
-        let verified = verify(compile(&trace, &Options::default()).unwrap().workflow, None).unwrap();
+        let verified = verify(compile(trace.clone(), &Options::default()).unwrap().workflow, None).unwrap();
         let nodes = &verified.workflow().nodes;
         let mut reach: Vec<std::collections::BTreeSet<usize>> = Vec::new();
         for before in verified.dependencies() {
