@@ -19,6 +19,7 @@ use crate::document::{
 use crate::id::NodeId;
 use crate::json::{Limits, kind};
 use crate::problem::{Problems, child, item};
+use crate::schema::part_of_type;
 
 /// Reads a workflow file and the digest it claims to have.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<(Workflow, Digest), Problems> {
@@ -329,22 +330,13 @@ fn write_decision(decision: &Decision) -> Value {
 
 /// The published JSON Schema of the file.
 pub fn json_schema() -> Value {
-    let schema_of = |schema: schemars::Schema| {
-        let mut value = schema.to_value();
-        if let Some(map) = value.as_object_mut() {
-            map.remove("$schema");
-        }
-        value
-    };
-    let input = schema_of(schemars::schema_for!(Input));
-    let recorded = schema_of(schemars::schema_for!(super::model::Recorded));
-    let mut source = schema_of(schemars::schema_for!(super::model::Provenance));
-    // References of the derived schema lead to the root of the document it stands in.
-    let shared = source.as_object_mut().and_then(|map| map.remove("$defs"));
-    let effect = schema_of(schemars::schema_for!(crate::effect::Effect));
-    let idempotency = schema_of(schemars::schema_for!(crate::effect::Idempotency));
+    let input = part_of_type::<Input>();
+    let recorded = part_of_type::<super::model::Recorded>();
+    let source = part_of_type::<super::model::Provenance>();
+    let effect = part_of_type::<crate::effect::Effect>();
+    let idempotency = part_of_type::<crate::effect::Idempotency>();
     let id = json!({"type": "string", "minLength": 1, "maxLength": 256});
-    let mut schema = json!({
+    json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "t2m-host workflow, version 1",
         "type": "object",
@@ -412,9 +404,5 @@ pub fn json_schema() -> Value {
                 },
             },
         },
-    });
-    if let (Some(Value::Object(mut shared)), Some(Value::Object(defs))) = (shared, schema.get_mut("$defs")) {
-        defs.append(&mut shared);
-    }
-    schema
+    })
 }

@@ -116,21 +116,21 @@ mod tests {
 
     #[test]
     fn only_whole_prefixes_are_replaced() {
-        let rules = [("/home/user/repo/", "/work"), ("/home/user", "/u"), ("C:\\code", "/c")];
+        let rules = [("/home/user/repo/", "/srv"), ("/home/user", "/u"), ("C:\\code", "/c")];
         let map: Vec<_> = rules.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let mapping = Mapping::new(&map).unwrap();
         for (text, expected) in [
-            ("/home/user/repo", "/work"),
-            ("/home/user/repo/a.txt", "/work/a.txt"),
+            ("/home/user/repo", "/srv"),
+            ("/home/user/repo/a.txt", "/srv/a.txt"),
             ("/home/user/repository/a", "/u/repository/a"),
             ("/home/user2/a", "/home/user2/a"),
             ("/mnt/home/user/a", "/mnt/home/user/a"),
-            ("Allowed:\n/home/user/repo\n/home/user", "Allowed:\n/work\n/u"),
-            ("see '/home/user/repo/x', (/home/user).", "see '/work/x', (/u)."),
-            ("open /home/user/repo.", "open /work."),
+            ("Allowed:\n/home/user/repo\n/home/user", "Allowed:\n/srv\n/u"),
+            ("see '/home/user/repo/x', (/home/user).", "see '/srv/x', (/u)."),
+            ("open /home/user/repo.", "open /srv."),
             ("/home/user/repo.bak", "/u/repo.bak"),
-            ("PATH=/home/user/repo:/home/user/bin", "PATH=/work:/u/bin"),
-            ("file:///home/user/repo/a", "file:///work/a"),
+            ("PATH=/home/user/repo:/home/user/bin", "PATH=/srv:/u/bin"),
+            ("file:///home/user/repo/a", "file:///srv/a"),
             ("C:\\code\\a", "/c\\a"),
             ("ä/home/user", "ä/home/user"),
             ("", ""),
