@@ -100,6 +100,8 @@ fn a_recorded_session_of_reads_gives_the_recorded_results() -> Outcome<()> {
     std::fs::create_dir(session.root.join(".git"))?;
     std::fs::write(session.root.join("notes.txt"), "line 1\nline 2\nline 3\n")?;
     session.review()?;
+    let ungranted = HostCli::new(&session.env)?.args(["run", "workflow.json"]).output()?.expect_code(4)?;
+    assert!(ungranted.stderr.contains("was granted no directory; add `--dir DIR`"), "{ungranted:?}");
     let before = snapshot(&session.root)?;
     let report = session.run("", &[])?.success()?.json()?;
     assert_eq!(snapshot(&session.root)?, before);

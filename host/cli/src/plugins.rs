@@ -5,7 +5,6 @@
 //!
 //! **Invariant:** only the embedded components are trusted without a review.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{CallError, Dispatcher, Registry, Trust};
 use t2m_core::event::Stage;
-use t2m_core::id::{PluginId, ToolName};
+use t2m_core::id::PluginId;
 use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
@@ -53,8 +52,8 @@ pub(crate) struct BuiltIn {
 /// A loaded plugin.
 pub(crate) struct Loaded {
     plugins: Vec<LoadedPlugin>,
-    /// Tools of plugins that stayed out because they lack a grant, with the plugin.
-    left_out: BTreeMap<ToolName, PluginId>,
+    /// Plugins that stayed out because they lack a grant. They are asked what they offer only if it matters.
+    left_out: Vec<(PluginId, Arc<[u8]>)>,
 }
 
 struct LoadedPlugin {
@@ -97,7 +96,7 @@ fn usual_cache_dir() -> Option<PathBuf> {
 
 /// Loads what the command line and the configuration name, or every built-in plugin whose grants suffice.
 pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Loaded> {
-    let mut loaded = Loaded { plugins: Vec::new(), left_out: BTreeMap::new() };
+    let mut loaded = Loaded { plugins: Vec::new(), left_out: Vec::new() };
     for chosen in choose(args, config)? {
         let dirs = chosen.dirs.iter().chain(&args.dirs);
         let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
@@ -114,9 +113,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
         match sandbox.load(source).await {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
             Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
-                let described = sandbox.describe(chosen.name.clone(), chosen.wasm).await?;
-                let tools = described.tools.into_iter().map(|tool| (tool.name, chosen.name.clone()));
-                loaded.left_out.extend(tools);
+                loaded.left_out.push((chosen.name, chosen.wasm));
             }
             Err(error) => {
                 let unasked = error.code() == Code::PluginGrantMissing && dirs_given && unasked;
@@ -266,18 +263,26 @@ pub(crate) fn registry(loaded: &Loaded, contracts: &Contracts) -> Result<Registr
 
 /// Says what to grant where a tool is missing because its plugin was granted nothing, and where a tool that
 /// writes files would only find directories that it may read.
-pub(crate) fn explain_missing_grants(
+pub(crate) async fn explain_missing_grants(
+    sandbox: &Sandbox,
     loaded: &Loaded,
     dispatcher: &Dispatcher,
     workflow: &VerifiedWorkflow,
     blocked: &mut Vec<Blocked>,
-) {
-    for entry in blocked.iter_mut().filter(|entry| entry.error.code == Code::ToolUnknown) {
-        let tool = workflow.node(&entry.node).map(|node| &node.tool);
-        if let Some((tool, plugin)) = tool.and_then(|tool| loaded.left_out.get_key_value(tool)) {
-            entry.error.code = Code::PluginGrantMissing;
-            entry.error.message =
-                format!("plugin `{plugin}`, which has `{tool}`, was granted no directory; add `--dir DIR`");
+) -> Result<()> {
+    if blocked.iter().any(|entry| entry.error.code == Code::ToolUnknown) {
+        for (plugin, wasm) in &loaded.left_out {
+            let offered = sandbox.describe(plugin.clone(), Arc::clone(wasm)).await?.tools;
+            for entry in blocked.iter_mut().filter(|entry| entry.error.code == Code::ToolUnknown) {
+                let tool = workflow.node(&entry.node).map(|node| &node.tool);
+                let Some(tool) = tool.filter(|tool| offered.iter().any(|offer| offer.name == **tool)) else {
+                    continue;
+                };
+                entry.error.code = Code::PluginGrantMissing;
+                entry.error.message = format!(
+                    "plugin `{plugin}`, which has `{tool}`, was granted no directory; add `--dir DIR`"
+                );
+            }
         }
     }
     for node in &workflow.workflow().nodes {
@@ -296,4 +301,5 @@ pub(crate) fn explain_missing_grants(
             blocked.push(Blocked { node: node.id.clone(), error, arguments, follows_from: Vec::new() });
         }
     }
+    Ok(())
 }

@@ -140,7 +140,7 @@ impl Run {
         });
         let inputs = Arc::new(inputs);
         let mut blocked = preflight(&dispatcher, &workflow, &run, &inputs);
-        plugins::explain_missing_grants(&loaded, &dispatcher, &workflow, &mut blocked);
+        plugins::explain_missing_grants(&sandbox, &loaded, &dispatcher, &workflow, &mut blocked).await?;
         if let Some(first) = blocked.first() {
             let code = first.error.code;
             show_blocked(&self.workflow, &workflow, &blocked, out);
