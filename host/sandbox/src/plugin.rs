@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** a [`Plugin`] is linked to exactly what it was granted, and its list of tools was checked.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -87,13 +88,15 @@ impl Plugin {
         self.linked.limits
     }
 
-    /// The plugin as the dispatch's registry wants it.
+    /// The plugin as the dispatch's registry wants it. What its tools lack is for the caller to say, who
+    /// knows what was asked for and refused.
     pub fn registration(self: &Arc<Plugin>, trust: Trust) -> PluginTools {
         PluginTools {
             plugin: self.id().clone(),
             handler: self.digest,
             trust,
             tools: self.tools.clone(),
+            lacking: BTreeMap::new(),
             backend: Arc::clone(self) as Arc<dyn ToolBackend>,
         }
     }

@@ -42,7 +42,9 @@ impl Ticker {
         let thread: JoinHandle<()> = std::thread::Builder::new()
             .name("t2m-epoch".to_owned())
             .spawn(move || tick(&watched, &engine))
-            .map_err(|error| SandboxError::new(Code::Internal, format!("no thread for the epoch: {error}")))?;
+            .map_err(|error| {
+                SandboxError::new(Code::Internal, format!("no thread for the epoch: {error}"))
+            })?;
         Ok(Ticker { pulse, thread: thread.thread().clone() })
     }
 

@@ -160,7 +160,10 @@ mod tests {
             (before, waited, this_thread())
         };
         let (before, waited, after) = workers.run(long, work).await.unwrap();
-        assert_eq!((before.as_str(), waited.as_str(), after.as_str()), ("t2m-guest", "t2m-guest", "t2m-long"));
+        assert_eq!(
+            (before.as_str(), waited.as_str(), after.as_str()),
+            ("t2m-guest", "t2m-guest", "t2m-long")
+        );
     }
 
     /// P02: a call that nobody waits for any more is dropped, wherever it runs.
