@@ -27,11 +27,11 @@ use crate::outcome;
 use crate::plugin::{Linked, Plugin};
 use crate::sandbox::Shared;
 use crate::state::{Serving, State};
-use crate::workers::Long;
+use crate::workers::{Begin, Long};
 
-/// Ticks of the epoch that a call may compute before it counts as long: between 1 and 2 ms. Most calls are
-/// done by then, and the others pay 20 µs for the move.
-const PROMPT_TICKS: u64 = 2;
+/// Ticks of the epoch that a call may compute before it counts as long. 1: most calls are done within a
+/// millisecond, and the others pay 20 µs for the move.
+const PROMPT_TICKS: u64 = 1;
 
 /// Ticks that a long call computes before it gives way to another one: 2 ms, so that with every slot in an
 /// endless loop on two cores a cancelled one is found within 16 ms.
@@ -46,13 +46,19 @@ impl ToolBackend for Plugin {
             let first = call.nested().depth() == 0;
             let _slot = if first { Some(take_slot(shared).await?) } else { None };
             let long = Long::default();
+            // Opening a granted directory may take as long as the disk likes.
+            let alone = shared.ticker.is_idle() && self.linked.grants.is_empty();
+            let begin = if alone { Begin::Here } else { Begin::Away };
             let work = run(Arc::clone(&self.linked), call, long.clone());
-            shared.workers.run(long, work).await.unwrap_or_else(|error| Err(lost(&error)))
+            shared.workers.run(begin, long, work).await.unwrap_or_else(|error| Err(lost(&error)))
         })
     }
 }
 
 async fn take_slot(shared: &Shared) -> Result<SemaphorePermit<'_>, ToolFailure> {
+    if let Ok(slot) = shared.slots.try_acquire() {
+        return Ok(slot);
+    }
     match timeout(shared.config.wait, shared.slots.acquire()).await {
         Ok(Ok(slot)) => Ok(slot),
         _ => {
@@ -95,7 +101,8 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Vec
     let _slot = take_slot(shared).await.map_err(failed)?;
     let long = Long::default();
     let work = ask(Arc::clone(plugin), Seed::of_component(digest), long.clone());
-    shared.workers.run(long, work).await.unwrap_or_else(|error| Err(lost(&error))).map_err(failed)
+    let asked = shared.workers.run(Begin::Away, long, work).await;
+    asked.unwrap_or_else(|error| Err(lost(&error))).map_err(failed)
 }
 
 async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Vec<Tool>, ToolFailure> {

@@ -77,6 +77,11 @@ struct OpenDir {
 }
 
 impl OpenGrants {
+    /// Whether there is nothing to open for a call.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dirs.is_empty()
+    }
+
     /// Opens every folder and reports all that can't be.
     pub(crate) fn open(grants: &Grants) -> Result<OpenGrants, SandboxError> {
         let mut dirs = Vec::<OpenDir>::new();
