@@ -6,7 +6,7 @@
 //! **Invariant:** instantiating and calling lie inside the wall limit, and dropping the future drops the
 //! instance.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
 use t2m_core::dispatch::{BoxFuture, ClearedCall, ToolBackend};
@@ -69,8 +69,15 @@ async fn run(plugin: &Plugin, call: ClearedCall) -> Result<Reply, ToolFailure> {
     }
 }
 
+/// What a plugin said when it was asked what it offers.
+pub(crate) struct Described {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) usage: Usage,
+    pub(crate) time: Duration,
+}
+
 /// Asks a plugin what it offers, without any of its grants.
-pub(crate) async fn describe(plugin: &Plugin) -> Result<Vec<Tool>, SandboxError> {
+pub(crate) async fn describe(plugin: &Plugin) -> Result<Described, SandboxError> {
     let failed = |failure: ToolFailure| {
         let message = format!("`describe` failed: {}", failure.message);
         SandboxError::new(failure.code, message)
@@ -83,12 +90,13 @@ pub(crate) async fn describe(plugin: &Plugin) -> Result<Vec<Tool>, SandboxError>
         let instance = plugin.pre.instantiate_async(&mut store).await?;
         instance.t2m_plugin_handler().call_describe(&mut store).await
     };
+    let start = Instant::now();
     let ended = timeout(wall, work).await;
     store.data().report_output();
     match ended {
         Err(_) => Err(failed(outcome::timed_out(wall))),
         Ok(Err(error)) => Err(failed(outcome::failure_of(&error, store.data()))),
-        Ok(Ok(tools)) => Ok(tools),
+        Ok(Ok(tools)) => Ok(Described { tools, usage: usage(plugin, &store), time: start.elapsed() }),
     }
 }
 
