@@ -12,6 +12,7 @@ mod doctor;
 mod explain;
 mod graph;
 mod import;
+mod plugin;
 mod review;
 mod run;
 mod tools;
@@ -33,10 +34,12 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     /// Draw a workflow
     Graph(graph::Graph),
-    /// Look at what a workflow's tools may do, and agree to it
+    /// Look at what tools may do, and agree to it
     Review(review::ReviewCommand),
     /// Run a workflow
     Run(run::Run),
+    /// Write, build, check and test a plugin
+    Plugin(plugin::PluginCommand),
     /// List the tools of the loaded plugins
     Tools(tools::Tools),
     /// Show, check or describe the configuration
@@ -54,10 +57,11 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Explain(command) => command.run(out),
         Command::Graph(command) => command.run(out),
-        Command::Review(command) => block_on(command.run(crate::config::load(named, out)?, out)),
-        Command::Run(command) => block_on(command.run(crate::config::load(named, out)?, out)),
-        Command::Tools(command) => block_on(command.run(crate::config::load(named, out)?, out)),
-        Command::Config(command) => command.run(named, out),
+        Command::Review(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Run(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Tools(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Plugin(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Config(command) => block_on(command.run(named, out)),
         Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Completions(command) => command.run(out),
     }
