@@ -136,7 +136,7 @@ impl LimitsPatch {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == LimitsPatch::default()
     }
 }

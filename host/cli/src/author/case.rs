@@ -46,16 +46,16 @@ pub(crate) struct Case {
     /// What it should give. Only the fields that are given are compared.
     pub(crate) expect: Expect,
     /// What lies in a fresh directory that the plugin is granted, if its manifest asks for directories.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Files")]
     pub(crate) files: Option<Files>,
     /// Everything that should lie in that directory afterwards: texts by path. A path that ends in `/` and
     /// has `null` is an empty folder; bytes that are no text are given by `{"digest": "sha256:..."}`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BTreeMap<String, Value>", extend("additionalProperties" = {"type": ["string", "null", "object"]}))]
     pub(crate) files_after: Option<Map<String, Value>>,
     /// Limits of the call, as far as they differ from the usual ones.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
     /// `false` calls the tool without an approval and under the default policy, which refuses every effect
     /// but reading.
@@ -75,19 +75,19 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expect {
     /// The structured result.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub(crate) structured: Option<Value>,
     /// All text blocks, joined by line breaks.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(crate) text: Option<String>,
     /// All blocks. Those of bytes are given as `plugin run` shows them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Value>")]
     pub(crate) content: Option<Vec<Value>>,
     /// Why the call should fail.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExpectedError")]
     pub(crate) error: Option<ExpectedError>,
 }
@@ -105,11 +105,11 @@ pub(crate) struct ExpectedError {
     #[schemars(with = "String", extend("enum" = Code::ALL))]
     pub(crate) code: Code,
     /// The tool's own code.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(crate) tool_code: Option<String>,
     /// The message.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub(crate) message: Option<String>,
 }
@@ -122,11 +122,11 @@ pub(crate) struct Files {
     #[serde(default)]
     pub(crate) access: FileAccess,
     /// Texts by path; a path that ends in `/` and has `null` is an empty folder.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "BTreeMap<String, Value>", extend("additionalProperties" = {"type": ["string", "null"]}))]
     pub(crate) content: Option<Map<String, Value>>,
     /// A folder to copy, relative to the plugin's own and inside it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1))]
     pub(crate) folder: Option<String>,
 }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
-use t2m_core::code::Code;
+use t2m_core::code::{Class, Code};
 use t2m_core::dispatch::CallError;
 use t2m_core::effect::Effect;
+use t2m_core::event::Stage;
 use t2m_core::id::{InvalidName, NodeId, RunId};
 use t2m_core::policy::{Action, Policy};
 use t2m_core::tool::{Content, Reply};
@@ -100,12 +101,19 @@ pub(crate) async fn run(bench: &Bench, project: &Path, limits: Limits, case: &Ca
     let dirs = fixture.iter().map(|fixture| DirGrant { path: fixture.path().into(), access }).collect();
     let policy = if case.approved { every_effect() } else { Policy::default() };
     let setup = Setup { dirs, limits: case.limits.over(limits), policy, approvals: None };
-    let loaded = bench.load(setup).await?;
+    let loaded = bench.load(setup).await;
     let internal = |error: InvalidName| Failure::new(Code::Internal, error.to_string());
     let (run, node) = (RunId::new("test").map_err(internal)?, NodeId::new("case").map_err(internal)?);
     let path = fixture.as_ref().map(Fixture::path);
     let arguments = replaced(Value::Object(case.arguments.clone()), DIR, path);
-    let outcome = loaded.call(run, node, &case.tool, arguments).await;
+    let outcome = match loaded {
+        Ok(loaded) => loaded.call(run, node, &case.tool, arguments).await,
+        // The limits of a case may be too low for the plugin to say what it offers; that is an outcome too.
+        Err(failure) if failure.problems.code().class() == Class::Limit => {
+            Err(CallError::before_run(Stage::Bind, failure.problems.code(), failure.problems.to_string()))
+        }
+        Err(failure) => return Err(failure),
+    };
 
     let got = hidden(project_outcome(&outcome, &case.expect), path);
     let files_after = match (&fixture, &case.files_after) {
