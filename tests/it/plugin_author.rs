@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use t2m_tests::{HostCli, Outcome, TestEnv};
 
 /// A build may wait for another test's cargo.
-const BUILD: Duration = Duration::from_secs(80);
+const BUILD: Duration = Duration::from_secs(120);
 
 /// P09: a plugin is written, built, checked, tested, looked at and called from an empty folder without a
 /// checkout, even where the folder lies in another cargo workspace.
@@ -49,6 +49,9 @@ fn a_plugin_goes_from_nothing_to_a_call() -> Outcome<()> {
     assert_eq!(run(&["--arg", "name=5"])?.success()?.json()?, json!({"text": "Hello, 5!"}));
     assert!(run(&["--arg", "name="])?.expect_code(6)?.stderr.contains("name-empty"));
     assert!(run(&["--arg", "nam=x"])?.expect_code(3)?.stderr.contains("arguments-invalid"));
+
+    let copied = env.command("sh").args(["-c", made["next"][1].as_str().unwrap_or_default()]).output()?;
+    assert_eq!(String::from_utf8_lossy(&copied.stdout), greeting.stdout, "printed commands work as they are");
 
     let tools = host(&["tools", "--tool", "hello", "--format", "json"])?.success()?.json()?;
     assert_eq!((&tools[0]["name"], &tools[0]["handler"]), (&json!("greet"), &built["digest"]));

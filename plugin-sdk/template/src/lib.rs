@@ -10,16 +10,13 @@ struct Args {
 struct Greeting {
     text: String,
 }
-fn greet(Args { name }: Args) -> Result<Greeting, Error> {
-    if name.is_empty() {
-        return Err(Error::new("name-empty", "say who to greet"));
-    }
-    Ok(Greeting { text: format!("Hello, {name}!") })
-}
 struct Greeter;
 impl Plugin for Greeter {
     fn tools(tools: &mut Tools) {
-        tools.pure("greet", "Greets somebody.", greet);
+        tools.pure("greet", "Greets somebody.", |args: Args| match args.name.as_str() {
+            "" => Err(Error::new("name-empty", "say who to greet")),
+            name => Ok(Greeting { text: format!("Hello, {name}!") }),
+        });
     }
 }
 export!(Greeter);

@@ -64,21 +64,13 @@ pub(crate) fn check_outside(
         ),
         _ => {}
     }
-    match &info.sdk {
-        None => findings.warn(
-            Code::PluginVersion,
-            "",
-            "there is no section `t2m-plugin` that names the SDK; a later host can't say what to rebuild",
-        ),
-        Some(sdk) => {
-            let asked =
-                component.manifest.as_ref().map(|manifest| manifest.wit.trim_start_matches("t2m:plugin@"));
-            if let Some(asked) = asked.filter(|asked| *asked != sdk.wit) {
-                let message =
-                    format!("plugin.toml says WIT {asked}, and the component was built with {}", sdk.wit);
-                findings.warn(Code::PluginVersion, "/wit", message);
-            }
-        }
+    // Without the SDK's section, the manifest alone says what it was built for.
+    if let (Some(sdk), Some(manifest)) = (&info.sdk, &component.manifest)
+        && manifest.wit.trim_start_matches("t2m:plugin@") != sdk.wit
+    {
+        let message =
+            format!("plugin.toml says `{}`, and the component was built with {}", manifest.wit, sdk.wit);
+        findings.warn(Code::PluginVersion, "/wit", message);
     }
     if component.manifest.is_none() {
         let message = "there is no plugin.toml beside the component, so it asks for nothing";

@@ -18,9 +18,12 @@ use crate::component::Component;
 /// Most files that are looked at; a plugin with more keeps something else in its folder.
 const MAX_FILES: usize = 20_000;
 
-/// Folders that builds and tools write, by name. One that holds `CACHEDIR.TAG`, as cargo's does, is skipped
+/// Folders that tools write, wherever they are. One that holds `CACHEDIR.TAG`, as cargo's does, is skipped
 /// whatever its name.
-const WRITTEN: [&str; 6] = ["target", "node_modules", "dist", "build", "__pycache__", "venv"];
+const WRITTEN: [&str; 2] = ["node_modules", "__pycache__"];
+
+/// Folders that builds write beside the manifest; deeper, such names are a person's own.
+const WRITTEN_ON_TOP: [&str; 4] = ["target", "dist", "build", "venv"];
 
 /// Rounds in a row in which a build changes a file before it is taken for the build's own work.
 const ROUNDS: u32 = 3;
@@ -48,8 +51,10 @@ impl Snapshot {
                     continue;
                 }
                 if about.is_dir() {
-                    let written = WRITTEN.iter().any(|written| *name == **written);
-                    if !written && !path.join("CACHEDIR.TAG").exists() {
+                    let on_top = folder == component.folder();
+                    let written = WRITTEN.iter().chain(WRITTEN_ON_TOP.iter().filter(|_| on_top));
+                    let is_written = written.into_iter().any(|written| *name == **written);
+                    if !is_written && !path.join("CACHEDIR.TAG").exists() {
                         folders.push(path);
                     }
                 } else if found.0.len() < MAX_FILES {
@@ -123,6 +128,9 @@ mod tests {
             write(ignored, "x");
             assert_eq!(before.changes(&Snapshot::take(&component)).len(), 0, "{ignored}");
         }
+        write("src/build/mod.rs", "1");
+        assert_eq!(before.changes(&Snapshot::take(&component)).len(), 1, "only on top");
+        std::fs::remove_dir_all(folder.path().join("src/build")).unwrap();
         write("src/lib.rs", "22");
         write("tests/cases/a.json", "{}");
         std::fs::remove_file(folder.path().join("plugin.toml")).unwrap();

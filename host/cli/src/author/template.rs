@@ -219,10 +219,11 @@ mod tests {
 
     /// P09: the first plugin is short, and its manifest and cases are valid.
     #[test]
-    fn the_first_plugin_takes_at_most_25_lines_and_its_files_are_valid() {
+    fn the_first_plugin_takes_at_most_20_lines_and_its_files_are_valid() {
         let files: Vec<_> = project("my-plugin").collect();
         let source = &files.iter().find(|(path, _)| *path == "src/lib.rs").unwrap().1;
-        assert!(source.lines().filter(|line| !line.is_empty()).count() <= 25);
+        let lines = source.lines().filter(|line| !line.is_empty() && !line.starts_with("//!"));
+        assert!(lines.count() <= 20);
         for (path, text) in &files {
             if *path == "plugin.toml" {
                 let manifest = crate::manifest::Manifest::parse(text.as_bytes()).unwrap();

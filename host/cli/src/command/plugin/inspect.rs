@@ -65,8 +65,8 @@ fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> Stri
         format!("  size: {} bytes", plugin.wasm.len()),
         one_line(&format!("  built with: {built_with}")),
         format!("  asks: {}", plugin.asks.describe()),
-        format!("  imports: {}", listed(&info.imports)),
-        format!("  exports: {}", listed(&info.exports)),
+        format!("  imports:{}", listed(&info.imports)),
+        format!("  exports:{}", listed(&info.exports)),
     ];
     for tool in &plugin.tools {
         lines.push(format!("{}  ({})", tool.name, plugin.review_state(tool, contracts)));
@@ -88,7 +88,7 @@ fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> Stri
 /// Names under each other.
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
-        return "none".to_owned();
+        return " none".to_owned();
     }
     names.iter().map(|name| format!("\n    {}", one_line(name))).collect()
 }
