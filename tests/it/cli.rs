@@ -209,7 +209,7 @@ fn the_other_commands_answer() -> Outcome<()> {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(run(&["completions", shell])?.stdout.contains("t2m-host"));
     }
-    for kind in ["config", "trace", "workflow", "contracts", "approvals", "plugin"] {
+    for kind in ["config", "trace", "workflow", "contracts", "approvals", "plugin", "plugin-case"] {
         let schema = run(&["config", "schema", "--kind", kind])?.json()?;
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{kind}");
     }
@@ -267,7 +267,7 @@ fn an_approval_is_bound_to_the_inputs_of_the_run() -> Outcome<()> {
 #[test]
 fn every_published_schema_can_be_compiled() -> Outcome<()> {
     let env = TestEnv::new()?;
-    for kind in ["config", "trace", "workflow", "contracts", "approvals", "plugin"] {
+    for kind in ["config", "trace", "workflow", "contracts", "approvals", "plugin", "plugin-case"] {
         let schema =
             HostCli::new(&env)?.args(["config", "schema", "--kind", kind]).output()?.success()?.json()?;
         assert!(t2m_core::schema::Schema::compile(&schema).is_ok(), "{kind}");

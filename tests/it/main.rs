@@ -14,4 +14,12 @@ mod filesystem;
 #[cfg(test)]
 mod mathqa;
 #[cfg(test)]
+mod plugin_author;
+#[cfg(test)]
+mod plugin_cases;
+#[cfg(test)]
+mod plugin_review;
+#[cfg(test)]
+mod plugin_watch;
+#[cfg(test)]
 mod sandbox_limits;

@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// A running program.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Receiver<String>,
@@ -43,14 +43,14 @@ impl Running {
     }
 
     /// Writes to the child and flushes.
-    pub(crate) fn write(&mut self, text: &str) -> Outcome<()> {
+    pub fn write(&mut self, text: &str) -> Outcome<()> {
         let stdin = self.stdin.as_mut().ok_or_else(|| Failure::new("standard input is closed"))?;
         stdin.write_all(text.as_bytes())?;
         Ok(stdin.flush()?)
     }
 
     /// Writes from a thread, so that a child that doesn't read can't block the test, then closes the pipe.
-    pub(crate) fn feed(&mut self, bytes: Vec<u8>) {
+    pub fn feed(&mut self, bytes: Vec<u8>) {
         if let Some(mut stdin) = self.stdin.take() {
             // A child that ends without reading all of it is no fault of the test.
             thread::spawn(move || stdin.write_all(&bytes).is_ok());
@@ -58,7 +58,7 @@ impl Running {
     }
 
     /// The next line of standard output with its line end; `None` when the child has closed it.
-    pub(crate) fn line(&mut self, until: Instant) -> Outcome<Option<String>> {
+    pub fn line(&mut self, until: Instant) -> Outcome<Option<String>> {
         match self.stdout.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Disconnected) => Ok(None),
@@ -67,7 +67,7 @@ impl Running {
     }
 
     /// Everything that is left on standard output.
-    pub(crate) fn rest(&mut self, until: Instant) -> Outcome<String> {
+    pub fn rest(&mut self, until: Instant) -> Outcome<String> {
         let mut text = String::new();
         while let Some(line) = self.line(until)? {
             text.push_str(&line);
@@ -76,7 +76,7 @@ impl Running {
     }
 
     /// Standard error so far; waits for its end until `until`.
-    pub(crate) fn errors(&mut self, until: Instant) -> &str {
+    pub fn errors(&mut self, until: Instant) -> &str {
         while let Ok(line) = self.stderr.recv_timeout(until.saturating_duration_since(Instant::now())) {
             self.errors.push_str(&line);
         }
@@ -84,7 +84,7 @@ impl Running {
     }
 
     /// Waits for the end of the child; `None` if it is still running at `until`.
-    pub(crate) fn wait(&mut self, until: Instant) -> Outcome<Option<ExitStatus>> {
+    pub fn wait(&mut self, until: Instant) -> Outcome<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(Some(status));
@@ -98,19 +98,19 @@ impl Running {
     }
 
     /// Closes standard input, which asks a server to end.
-    pub(crate) fn close_stdin(&mut self) {
+    pub fn close_stdin(&mut self) {
         self.stdin = None;
     }
 
     /// Kills the child and waits for it.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         // It may have ended by itself; then there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     /// The process id.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 }

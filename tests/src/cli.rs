@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::child::Running;
-use crate::{Failure, Outcome, TestEnv, cache_dir, host_binary};
+use crate::{Failure, Outcome, TestEnv, cache_dir, guests_dir, host_binary};
 
 /// Longer than any command takes on two busy cores, shorter than nextest's own limit.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -79,6 +79,32 @@ impl HostCli {
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
+    }
+
+    /// Lets it build plugins: with the toolchain of this test, what cargo has fetched, and no network.
+    #[must_use]
+    pub fn with_cargo(self) -> Self {
+        let home = |name: &str, usual: &str| {
+            std::env::var_os(name)
+                .or_else(|| {
+                    std::env::var_os("HOME").map(|home| Path::new(&home).join(usual).into_os_string())
+                })
+                .unwrap_or_default()
+        };
+        let with = self
+            .env("CARGO_HOME", home("CARGO_HOME", ".cargo"))
+            .env("RUSTUP_HOME", home("RUSTUP_HOME", ".rustup"))
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("CARGO_TARGET_DIR", guests_dir());
+        match std::env::var_os("RUSTUP_TOOLCHAIN") {
+            Some(toolchain) => with.env("RUSTUP_TOOLCHAIN", toolchain),
+            None => with,
+        }
+    }
+
+    /// Starts it, for a test that reads what it says while it runs.
+    pub fn start(mut self) -> Outcome<Running> {
+        Running::start(&mut self.command)
     }
 
     /// The command, for a test that talks with the program while it runs.

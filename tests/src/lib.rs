@@ -16,10 +16,11 @@ mod locate;
 mod redact;
 mod wire;
 
+pub use child::Running;
 pub use cli::{CliOutput, HostCli};
 pub use env::TestEnv;
 pub use failure::{Failure, Outcome};
 pub use filesystem::record_filesystem_session;
-pub use locate::{cache_dir, data_dir, filesystem_server, host_binary};
+pub use locate::{cache_dir, data_dir, filesystem_server, guests_dir, host_binary};
 pub use redact::Redactor;
 pub use wire::{McpWireRecorder, now_rfc3339};

@@ -35,6 +35,13 @@ pub fn data_dir(area: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(area)
 }
 
+/// Cargo's target folder for plugins, in which their dependencies are compiled already.
+pub fn guests_dir() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_default();
+    let found = test.ancestors().map(|folder| folder.join("guests")).find(|folder| folder.is_dir());
+    found.unwrap_or_else(|| PathBuf::from("guests"))
+}
+
 /// Compiled plugins, shared by all tests of a profile, so that each is compiled once.
 pub fn cache_dir() -> PathBuf {
     let test = std::env::current_exe().unwrap_or_default();

@@ -54,9 +54,9 @@ pub(crate) enum Format {
 /// Which plugins to load, and what they get.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct PluginArgs {
-    /// Load this plugin: a built-in one by name, or a component file. Repeat for more
+    /// Load this plugin: a built-in one by name, a component file, or a plugin's folder. Repeat for more
     /// [default: those of the configuration or, without any, every built-in one]
-    #[arg(long = "tool", value_name = "NAME|FILE")]
+    #[arg(long = "tool", value_name = "NAME|FILE|DIR")]
     pub(crate) tools: Vec<String>,
     /// Grant a directory to the plugins that ask for directories; `DIR:rw` lets them write there.
     /// A write needs an approval as well, unless the policy allows it

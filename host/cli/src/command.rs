@@ -12,8 +12,9 @@ mod doctor;
 mod explain;
 mod graph;
 mod import;
+mod plugin;
 mod review;
-mod run;
+pub(crate) mod run;
 mod serve;
 mod tools;
 
@@ -34,12 +35,14 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     /// Draw a workflow
     Graph(graph::Graph),
-    /// Look at what a workflow's tools may do, and agree to it
+    /// Look at what tools may do, and agree to it
     Review(review::ReviewCommand),
     /// Run a workflow
     Run(run::Run),
     /// Serve tools and workflows to an MCP client over standard input and output
     Serve(serve::Serve),
+    /// Write, build, check and test a plugin
+    Plugin(plugin::PluginCommand),
     /// List the tools of the loaded plugins
     Tools(tools::Tools),
     /// Show, check or describe the configuration
@@ -57,11 +60,12 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Explain(command) => command.run(out),
         Command::Graph(command) => command.run(out),
-        Command::Review(command) => block_on(command.run(crate::config::load(named, out)?, out)),
-        Command::Run(command) => block_on(command.run(crate::config::load(named, out)?, out)),
+        Command::Review(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Run(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Serve(command) => block_on(command.run(named, out)),
-        Command::Tools(command) => block_on(command.run(crate::config::load(named, out)?, out)),
-        Command::Config(command) => command.run(named, out),
+        Command::Tools(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Plugin(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Config(command) => block_on(command.run(named, out)),
         Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Completions(command) => command.run(out),
     }

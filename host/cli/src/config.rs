@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** the defaults are one embedded file, read by the same code as the operator's own.
 
+pub(crate) mod verify;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use t2m_core::code::Code;
-use t2m_core::id::PluginId;
+use t2m_core::id::{PluginId, ToolName};
 use t2m_core::policy::Policy;
 use t2m_core::problem::{Place, Problem, Problems};
 
@@ -23,8 +25,11 @@ use crate::{files, toml_file};
 /// The embedded defaults.
 pub(crate) const DEFAULTS: &str = include_str!("config/default.toml");
 
+/// The file that is used if none is named.
+pub(crate) const USUAL: &str = "t2m.toml";
+
 /// Largest configuration file, in bytes: a megabyte is a thousand plugins.
-const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +45,25 @@ pub(crate) struct Config {
     /// Plugins to load. Without any, every built-in one is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plugin: Vec<PluginConfig>,
+    /// Workflows that `serve` offers as tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) workflow: Vec<WorkflowConfig>,
+}
+
+/// One workflow to serve.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkflowConfig {
+    /// The workflow file, relative to this file.
+    pub(crate) path: PathBuf,
+    /// The tool's name; that of the file without its ending by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("pattern" = "^[A-Za-z0-9_.-]{1,128}$"))]
+    pub(crate) name: Option<ToolName>,
+    /// What a client reads about it; by default which tools it calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub(crate) description: Option<String>,
 }
 
 /// How runs go.
@@ -81,15 +105,59 @@ pub(crate) struct PluginConfig {
     /// Its name; that of a built-in plugin unless `path` is given.
     #[schemars(with = "String", extend("pattern" = "^[A-Za-z0-9_.-]{1,128}$"))]
     pub(crate) name: PluginId,
-    /// Its component file, relative to this file.
+    /// Its component file, or the folder with its `plugin.toml`; relative to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<PathBuf>,
     /// Directories it is granted, relative to this file; `DIR:rw` lets it write there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) dirs: Vec<String>,
-    /// Limits of its own.
+    /// Limits of its own, as far as they differ from `[limits]`.
+    #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
+    pub(crate) limits: LimitsPatch,
+}
+
+/// Limits that differ from others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitsPatch {
+    /// Wall clock, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) limits: Option<LimitsConfig>,
+    #[schemars(with = "u64", range(min = 1))]
+    pub(crate) wall_ms: Option<u64>,
+    /// About one unit for each Wasm instruction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1))]
+    pub(crate) fuel: Option<u64>,
+    /// All linear memories together, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize", range(min = 65536))]
+    pub(crate) memory_bytes: Option<usize>,
+    /// Bytes a guest may hand over in one result or host call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize", range(min = 1))]
+    pub(crate) transfer_bytes: Option<usize>,
+    /// Bytes of log messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub(crate) log_bytes: Option<u64>,
+}
+
+impl LimitsPatch {
+    /// These limits over others.
+    pub(crate) fn over(&self, base: t2m_sandbox::Limits) -> t2m_sandbox::Limits {
+        t2m_sandbox::Limits {
+            wall: self.wall_ms.map_or(base.wall, Duration::from_millis),
+            fuel: self.fuel.unwrap_or(base.fuel),
+            memory_bytes: self.memory_bytes.unwrap_or(base.memory_bytes),
+            transfer_bytes: self.transfer_bytes.unwrap_or(base.transfer_bytes),
+            log_bytes: self.log_bytes.unwrap_or(base.log_bytes),
+            ..base
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == LimitsPatch::default()
+    }
 }
 
 impl LimitsConfig {
@@ -106,18 +174,20 @@ impl LimitsConfig {
     }
 }
 
-/// Reads the named file, or `t2m.toml` of the current folder if there is one, over the defaults.
+/// The named file, or `t2m.toml` of the current folder if there is one.
+pub(crate) fn file_in_use(named: Option<&Path>) -> Option<&Path> {
+    named.or_else(|| Some(Path::new(USUAL)).filter(|path| path.exists()))
+}
+
+/// Reads the file in use over the defaults.
 pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
-    let usual = Path::new("t2m.toml");
-    let path = match named {
-        Some(path) => path,
-        None if usual.exists() => {
-            // It decides what may run, so nobody should use one without knowing.
-            out.note("using t2m.toml of the current folder");
-            usual
-        }
-        None => return Ok(over_defaults(json!({})).map_err(Problems::from)?),
+    let Some(path) = file_in_use(named) else {
+        return Ok(over_defaults(json!({})).map_err(Problems::from)?);
     };
+    if named.is_none() {
+        // It decides what may run, so nobody should use one without knowing.
+        out.note("using t2m.toml of the current folder");
+    }
     let bytes = files::read(path, MAX_BYTES)?;
     let mut config = parse(&bytes).in_file(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -126,6 +196,9 @@ pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
         for dir in &mut plugin.dirs {
             *dir = folder.join(&*dir).to_string_lossy().into_owned();
         }
+    }
+    for workflow in &mut config.workflow {
+        workflow.path = folder.join(&workflow.path);
     }
     Ok(config)
 }
@@ -191,6 +264,15 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_a_plugin_name_only_what_differs() {
+        let text = b"[limits]\nfuel = 7\n[[plugin]]\nname = \"math\"\nlimits = {wall_ms = 5}\n";
+        let config = parse(text).unwrap();
+        let limits = config.plugin[0].limits.over(config.limits.to_limits());
+        assert_eq!((limits.fuel, limits.wall), (7, Duration::from_millis(5)));
+        assert_eq!(limits.memory_bytes, t2m_sandbox::Limits::default().memory_bytes);
+    }
+
+    #[test]
     fn an_own_file_changes_only_what_it_names() {
         let config = parse(b"[run]\nconcurrency = 2\n[policy.tools]\nwrite_file = \"allow\"\n").unwrap();
         assert_eq!((config.run.concurrency, config.run.timeout_ms), (2, 3_600_000));
@@ -217,7 +299,8 @@ mod tests {
             ("[[plugin]]\npath = \"x.wasm\"\n", Code::FieldMissing, "line 1"),
             ("[[plugin]]\nname = \"a b\"\n", Code::FieldValue, "line 2"),
             ("[[plugin]]\nname = \"a\"\ndirs = \"/x\"\n", Code::FieldType, "line 3"),
-            ("[[plugin]]\nname = \"a\"\nlimits = {}\n", Code::FieldMissing, "line 3"),
+            ("[[plugin]]\nname = \"a\"\nlimits = {fuel = 0}\n", Code::FieldValue, "line 3"),
+            ("[[plugin]]\nname = \"a\"\nlimits = {fule = 1}\n", Code::FieldUnknown, "line 3"),
         ];
         for (text, code, place) in table {
             let found = problems(text);

@@ -6,8 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod author;
 mod command;
+mod component;
 mod config;
+mod contracts;
 mod exit;
 mod failure;
 mod files;

@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** a plugin gets nothing that its manifest doesn't ask for, whatever the operator allows.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +16,9 @@ use t2m_core::problem::{Place, Problem, Problems};
 use t2m_sandbox::{Access, DirGrant};
 
 use crate::toml_file;
+
+/// The file's name, always the same.
+pub(crate) const FILE: &str = "plugin.toml";
 
 /// Largest manifest, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 16;
@@ -37,6 +42,23 @@ pub(crate) struct Manifest {
     /// What it asks for.
     #[serde(default)]
     pub(crate) asks: Asks,
+    /// How `plugin build` makes the component; without it, cargo does. No other command minds it: a plugin
+    /// that is loaded runs nothing outside the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Build")]
+    pub(crate) build: Option<Build>,
+}
+
+/// A build that isn't cargo's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Build {
+    /// The program and its arguments, started in the folder of this file.
+    #[schemars(length(min = 1))]
+    pub(crate) command: Vec<String>,
+    /// The component that it makes, relative to this file.
+    #[schemars(with = "String", length(min = 1))]
+    pub(crate) output: PathBuf,
 }
 
 /// What a plugin asks for. What isn't named isn't asked for.
@@ -145,6 +167,16 @@ mod tests {
             (
                 "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\nsockets = true\n",
                 Code::FieldUnknown,
+                "line 5",
+            ),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[build]\ncommand = []\n",
+                Code::FieldMissing,
+                "line 4",
+            ),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[build]\ncommand = \"make\"\noutput = \"\"\n",
+                Code::FieldType,
                 "line 5",
             ),
         ];

@@ -104,6 +104,12 @@ impl Out {
     }
 }
 
+/// A line of a program that we started, on standard error. It may hold colours: that program was the user's
+/// own choice.
+pub(crate) fn pass_on(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
 /// Text of somebody else on one line, so that it can't pass for lines of ours.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace('\n', "\\n").replace('\r', "\\r")

@@ -9,23 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use t2m_core::code::Code;
-use t2m_core::contract::Contracts;
+use t2m_core::contract::{Contract, Contracts};
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{Registry, Trust};
-use t2m_core::id::{PluginId, ToolName};
+use t2m_core::id::{InvalidName, PluginId, ToolName};
 use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
 
 use crate::args::PluginArgs;
+use crate::component::Component;
 use crate::config::Config;
-use crate::failure::{Failure, InFile, Result};
-use crate::files;
+use crate::failure::{Failure, Result};
 use crate::manifest::{self, Asks, Manifest};
-
-/// Largest component file, in bytes. Python plugins have 18 MiB.
-const MAX_COMPONENT: usize = 64 << 20;
 
 /// The first-party plugins, compiled by the build script.
 pub(crate) const BUILT_IN: [BuiltIn; 2] = [
@@ -148,6 +145,21 @@ pub(crate) struct Described {
     pub(crate) trust: Trust,
     pub(crate) asks: Asks,
     pub(crate) tools: Vec<ToolDescriptor>,
+    pub(crate) wasm: Arc<[u8]>,
+}
+
+impl Described {
+    /// Whether the contracts allow calling a tool as the plugin describes it.
+    pub(crate) fn review_state(&self, tool: &ToolDescriptor, contracts: &Contracts) -> &'static str {
+        let offered = Contract::candidate(tool, self.digest);
+        match contracts.get(&tool.name) {
+            None if self.trust == Trust::BuiltIn => "built-in",
+            None => "missing",
+            Some(contract) if !contract.differences(&offered).is_empty() => "drifted",
+            Some(contract) if !contract.is_reviewed() => "unreviewed",
+            Some(_) => "reviewed",
+        }
+    }
 }
 
 /// Asks the chosen plugins what they offer.
@@ -159,6 +171,7 @@ pub(crate) async fn describe(
     let mut described = Vec::new();
     for chosen in choose(args, config)? {
         let (trust, asks) = (chosen.trust, chosen.asks.clone());
+        let wasm = Arc::clone(&chosen.wasm);
         let found = sandbox.describe(chosen.name.clone(), chosen.wasm).await.map_err(|error| {
             Failure::new(error.code(), format!("plugin `{}`: {}", chosen.name, error.message()))
         })?;
@@ -168,6 +181,7 @@ pub(crate) async fn describe(
             trust,
             asks,
             tools: found.tools,
+            wasm,
         });
     }
     Ok(described)
@@ -196,25 +210,37 @@ fn choose(args: &PluginArgs, config: &Config) -> Result<Vec<Chosen>> {
     BUILT_IN.iter().map(|known| Ok(Chosen { by_default: true, ..built_in(known.name, limits)? })).collect()
 }
 
-/// What `--tool` names: a configured plugin, a built-in one, or a component file.
+/// The files on disk that the chosen plugins are loaded from.
+pub(crate) fn files(args: &PluginArgs, config: &Config) -> Vec<PathBuf> {
+    let configured = config.plugin.iter().filter_map(|plugin| plugin.path.clone());
+    let named = args.tools.iter().filter(|tool| !is_built_in(tool)).map(PathBuf::from);
+    let found = configured.chain(named).filter_map(|path| Component::find(&path).ok());
+    found.flat_map(|found| [found.wasm, found.manifest_file]).collect()
+}
+
+/// What `--tool` names: a configured plugin, a built-in one, a component file, or a plugin's folder.
 fn named(tool: &str, config: &Config, limits: Limits) -> Result<Chosen> {
     if let Some(plugin) = config.plugin.iter().find(|plugin| plugin.name.as_str() == tool) {
         return configured(plugin, limits);
     }
     let path = Path::new(tool);
-    if path.extension().is_some_and(|extension| extension == "wasm") || path.components().count() > 1 {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let name =
-            PluginId::new(stem).map_err(|e| Failure::of_file(path, Code::PluginInvalid, e.to_string()))?;
-        return from_file(name, path, Vec::new(), limits);
+    let is_file = path.extension().is_some_and(|extension| extension == "wasm");
+    let is_folder = !is_built_in(tool) && path.join(manifest::FILE).exists();
+    if is_file || is_folder || path.components().count() > 1 || tool == "." {
+        return from_disk(None, path, Vec::new(), limits);
     }
     built_in(tool, limits)
 }
 
+/// Whether a name is that of an embedded plugin.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|known| known.name == name)
+}
+
 fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
-    let limits = plugin.limits.as_ref().map_or(limits, crate::config::LimitsConfig::to_limits);
+    let limits = plugin.limits.over(limits);
     match &plugin.path {
-        Some(path) => from_file(plugin.name.clone(), path, plugin.dirs.clone(), limits),
+        Some(path) => from_disk(Some(plugin.name.clone()), path, plugin.dirs.clone(), limits),
         None => Ok(Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? }),
     }
 }
@@ -225,7 +251,7 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
         let hint =
             t2m_core::problem::did_you_mean(name, known).map(|near| format!("; did you mean `{near}`?"));
         let message = format!(
-            "there is no built-in plugin `{name}`{}; there are {}, and component files end in `.wasm`",
+            "there is no built-in plugin `{name}`{}; there are {}, component files end in `.wasm`, and a plugin's folder has a `plugin.toml`",
             hint.unwrap_or_default(),
             known.join(", ")
         );
@@ -243,31 +269,17 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
     })
 }
 
-fn from_file(name: PluginId, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
-    let wasm = Arc::from(files::read(path, MAX_COMPONENT)?);
-    let beside = path.with_file_name("plugin.toml");
-    if !beside.exists() {
-        return Ok(Chosen {
-            name,
-            wasm,
-            trust: Trust::External,
-            asks: Asks::default(),
-            dirs,
-            limits,
-            by_default: false,
-        });
-    }
-    let manifest = Manifest::parse(&files::read(&beside, manifest::MAX_BYTES)?).in_file(&beside)?;
-    manifest.check_wit().in_file(&beside)?;
-    Ok(Chosen {
-        name: manifest.name,
-        wasm,
-        trust: Trust::External,
-        asks: manifest.asks,
-        dirs,
-        limits,
-        by_default: false,
-    })
+fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
+    let found = Component::find(path)?;
+    let wasm = found.read()?;
+    let (name, asks) = match found.manifest {
+        Some(manifest) => (manifest.name, manifest.asks),
+        None => {
+            let invalid = |error: InvalidName| Failure::of_file(path, Code::PluginInvalid, error.to_string());
+            (name.map_or_else(|| PluginId::new(found.name()).map_err(invalid), Ok)?, Asks::default())
+        }
+    };
+    Ok(Chosen { name, wasm, trust: Trust::External, asks, dirs, limits, by_default: false })
 }
 
 /// A registry over loaded plugins.

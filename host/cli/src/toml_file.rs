@@ -32,6 +32,19 @@ pub(crate) fn read(bytes: &[u8], schema: &Value) -> Result<Value, Problems> {
     Ok(value)
 }
 
+/// Problems with the lines of a file that was read before.
+pub(crate) fn placed(bytes: &[u8], problems: Problems) -> Problems {
+    let Ok(text) = std::str::from_utf8(bytes) else { return problems };
+    let Ok(table) = DeTable::parse(text) else { return problems };
+    let placed = problems
+        .iter()
+        .map(|problem| Problem { place: locate(text, table.get_ref(), &problem.place), ..problem.clone() });
+    match Problems::from_list(placed.collect()) {
+        Err(placed) => placed,
+        Ok(()) => problems,
+    }
+}
+
 fn to_json(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => json!(text),

@@ -5,11 +5,12 @@
 //!
 //! **Invariant:** nothing of a run starts unless every node could.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use t2m_core::code::Code;
+use t2m_core::contract::Contract;
 use t2m_core::dispatch::{Bound, Dispatcher};
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::id::ToolName;
@@ -18,7 +19,7 @@ use t2m_core::workflow::{self, VerifiedWorkflow};
 use t2m_mcp::{RunFuture, WorkflowCall, WorkflowFailure, WorkflowRunner, WorkflowTool};
 use t2m_runtime::{Blocked, Cancel, MemoryJournal, RunOptions, RunReport, preflight};
 
-use crate::config::RunConfig;
+use crate::config::{RunConfig, WorkflowConfig};
 use crate::failure::{Failure, Result};
 
 /// A workflow that can be called.
@@ -30,19 +31,26 @@ pub(crate) struct ServedWorkflow {
 }
 
 impl ServedWorkflow {
-    /// A workflow of a file, under the file's name.
+    /// A workflow of a file, under its own name or the file's.
     pub(crate) fn new(
-        path: &Path,
+        offer: &WorkflowConfig,
         workflow: VerifiedWorkflow,
         dispatcher: &Arc<Dispatcher>,
         run: RunConfig,
     ) -> Result<ServedWorkflow> {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let name = ToolName::new(stem).map_err(|error| {
-            let message = format!("the file's name becomes the tool's: {error}");
-            Failure::of_file(path, t2m_core::code::Code::FieldValue, message)
-        })?;
-        let tool = describe(name, &workflow, dispatcher);
+        let name = match &offer.name {
+            Some(name) => name.clone(),
+            None => ToolName::new(offer.path.file_stem().unwrap_or_default().to_string_lossy()).map_err(
+                |error| {
+                    let message = format!("the file's name becomes the tool's: {error}");
+                    Failure::of_file(&offer.path, Code::FieldValue, message)
+                },
+            )?,
+        };
+        let mut tool = describe(name, &workflow, dispatcher);
+        if let Some(description) = &offer.description {
+            tool.description.clone_from(description);
+        }
         let (workflow, dispatcher) = (Arc::new(workflow), Arc::clone(dispatcher));
         Ok(ServedWorkflow { tool, workflow, dispatcher, run })
     }
@@ -78,7 +86,7 @@ impl ServedWorkflow {
             Ok(report) => Err(failed(&self.workflow, &report)),
             Err(error) => {
                 tracing::error!("a run could not be carried on: {error}");
-                Err(failure(t2m_core::code::Code::Internal, "the run could not be carried on".to_owned()))
+                Err(failure(Code::Internal, "the run could not be carried on".to_owned()))
             }
         }
     }
@@ -107,12 +115,8 @@ fn describe(name: ToolName, workflow: &VerifiedWorkflow, dispatcher: &Dispatcher
     let workflow = workflow.workflow();
     let contracts = || workflow.nodes.iter().map(|node| contract(&node.tool));
     let effect = contracts().map(|found| found.map_or(Effect::Unknown, |found| found.effect)).max();
-    let repeatable = |found: Option<&Arc<_>>| {
-        found.is_some_and(|found: &Arc<t2m_core::contract::Contract>| {
-            found.idempotency == Idempotency::Idempotent
-        })
-    };
-    let idempotent = contracts().all(repeatable);
+    let repeatable = |contract: &Arc<Contract>| contract.idempotency == Idempotency::Idempotent;
+    let idempotent = contracts().all(|found| found.is_some_and(repeatable));
     let mut tools: Vec<&str> = workflow.nodes.iter().map(|node| node.tool.as_str()).collect();
     tools.dedup();
     let more = if tools.len() > 8 { ", ..." } else { "" };
@@ -133,7 +137,7 @@ fn describe(name: ToolName, workflow: &VerifiedWorkflow, dispatcher: &Dispatcher
     }
 }
 
-fn failure(code: t2m_core::code::Code, message: String) -> WorkflowFailure {
+fn failure(code: Code, message: String) -> WorkflowFailure {
     WorkflowFailure { code, message, details: Map::new() }
 }
 
@@ -165,7 +169,7 @@ fn refused(blocked: &[Blocked]) -> Option<WorkflowFailure> {
 fn failed(workflow: &VerifiedWorkflow, report: &RunReport) -> WorkflowFailure {
     let (code, message) = match &report.outcome {
         Err((code, message)) => (*code, message.clone()),
-        Ok(_) => (t2m_core::code::Code::Internal, String::new()),
+        Ok(_) => (Code::Internal, String::new()),
     };
     let states: Map<String, Value> = workflow
         .workflow()

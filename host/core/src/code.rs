@@ -208,6 +208,10 @@ codes! {
     PluginVersion = "plugin-version", Failed, Guest, AfterChange, "rebuild the plugin or use a matching host";
     /// A plugin imports an interface that wasn't granted.
     PluginGrantMissing = "plugin-grant-missing", Denied, Policy, AfterChange, "grant what it asks for, if it should have it";
+    /// Building a plugin failed.
+    BuildFailed = "build-failed", Failed, Caller, AfterChange, "mend what the build says above";
+    /// A test case of a plugin didn't give what it expects.
+    CaseFailed = "case-failed", Failed, Guest, AfterChange, "mend the plugin, or accept what was got with `--bless`";
     /// A granted directory or file can't be opened.
     GrantInvalid = "grant-invalid", Invalid, Caller, AfterChange, "correct the grant";
     /// The guest grew its memories beyond the limit.

@@ -7,7 +7,7 @@
 //! instance.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
 use t2m_core::digest::Digest;
@@ -91,8 +91,15 @@ async fn run(plugin: Arc<Linked>, call: ClearedCall, long: Long) -> Result<Reply
     }
 }
 
+/// What a plugin said when it was asked what it offers.
+pub(crate) struct Described {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) usage: Usage,
+    pub(crate) time: Duration,
+}
+
 /// Asks a plugin what it offers, without any of its grants.
-pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Vec<Tool>, SandboxError> {
+pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Described, SandboxError> {
     let failed = |failure: ToolFailure| {
         let message = format!("`describe` failed: {}", failure.message);
         SandboxError::new(failure.code, message)
@@ -105,19 +112,20 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Vec
     asked.unwrap_or_else(|error| Err(lost(&error))).map_err(failed)
 }
 
-async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Vec<Tool>, ToolFailure> {
+async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Described, ToolFailure> {
     let wall = plugin.limits.wall;
     let mut store = store(&plugin, Serving::Describe, seed, wall, long).map_err(internal)?;
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;
         instance.t2m_plugin_handler().call_describe(&mut store).await
     };
+    let start = Instant::now();
     let ended = timeout(wall, work).await;
     store.data().report_output();
     match ended {
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
-        Ok(Ok(tools)) => Ok(tools),
+        Ok(Ok(tools)) => Ok(Described { tools, usage: usage(plugin.limits, &store), time: start.elapsed() }),
     }
 }
 

@@ -18,7 +18,7 @@ use wasmtime_wasi_io::bindings::wasi::io;
 use crate::bindings::Plugin;
 use crate::clock::HasClock;
 use crate::error::SandboxError;
-use crate::sdk::{Version, WIT_VERSION};
+use crate::sdk::{HOST, Version, WIT_VERSION};
 use crate::state::{State, printable};
 
 /// Interfaces that show a guest nothing of this machine: no arguments, no environment, captured output,
@@ -58,20 +58,11 @@ const CAPABILITIES: [(&str, &str); 5] = [
 /// What this host itself offers.
 const OURS: [&str; 4] = ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/tools", "t2m:plugin/types"];
 
-/// Checks every import by name and reports all that can't be had.
-pub(crate) fn check(imports: &[String], files: bool) -> Result<(), SandboxError> {
-    let mut problems = Vec::new();
-    for import in imports {
-        if let Err(problem) = check_one(import, files) {
-            problems.push(problem);
-        }
-    }
-    let Some((code, _)) = problems.first() else {
-        return Ok(());
-    };
-    let code = *code;
-    let texts: Vec<_> = problems.into_iter().map(|(_, text)| text).collect();
-    Err(SandboxError::new(code, texts.join("; ")))
+/// Every import that can't be had, by name.
+pub(crate) fn problems(imports: &[String], files: bool) -> impl Iterator<Item = SandboxError> {
+    imports.iter().filter_map(move |import| {
+        check_one(import, files).err().map(|(code, message)| SandboxError::new(code, message))
+    })
 }
 
 fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
@@ -80,7 +71,7 @@ fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
     let version = Version::parse(version);
     if OURS.contains(&name) {
         return match version {
-            Some(version) if version.works_with(WIT_VERSION) => Ok(()),
+            Some(version) if version.works_with(HOST) => Ok(()),
             _ => {
                 Err((Code::PluginVersion, format!("imports `{shown}`; this host has version {WIT_VERSION}")))
             }
@@ -142,7 +133,7 @@ mod tests {
 
     fn code(names: &[&str], files: bool) -> Result<(), Code> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        check(&names, files).map_err(|error| error.code())
+        problems(&names, files).next().map_or(Ok(()), |error| Err(error.code()))
     }
 
     /// P03: files need a grant, sockets and HTTP have none.
@@ -157,7 +148,7 @@ mod tests {
             assert_eq!(code(&[never], true), Err(Code::PluginGrantMissing), "{never}");
         }
         let names = ["wasi:sockets/tcp@0.2.0".to_owned(), "evil:thing/x".to_owned()];
-        let message = check(&names, true).unwrap_err().message().to_owned();
+        let message = problems(&names, true).map(|error| error.message().to_owned()).collect::<String>();
         assert!(message.contains("wasi:sockets/tcp@0.2.0") && message.contains("evil:thing/x"), "{message}");
     }
 

@@ -50,4 +50,4 @@ pub use grants::{Access, DirGrant, Grants};
 pub use limits::Limits;
 pub use plugin::{Description, Plugin, PluginSource};
 pub use sandbox::{Sandbox, SandboxConfig};
-pub use sdk::SdkVersion;
+pub use sdk::{ComponentInfo, SdkVersion, WIT_VERSION};

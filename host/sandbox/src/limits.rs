@@ -23,7 +23,7 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Elements of all tables together. 20,000: the largest interpreter measured has 7,691.
     pub table_elements: usize,
-    /// Core instances. 32: a Rust plugin has 3, a Python plugin about 10.
+    /// Core instances. 64: a Rust plugin has 3, a Python plugin with WASI stubbed out more than 32.
     pub instances: usize,
     /// Linear memories. 4: a Rust plugin has 1, a JavaScript plugin 2.
     pub memories: usize,
@@ -51,7 +51,7 @@ impl Default for Limits {
             fuel: 20_000_000_000,
             memory_bytes: 64 << 20,
             table_elements: 20_000,
-            instances: 32,
+            instances: 64,
             memories: 4,
             tables: 16,
             transfer_bytes: 4 << 20,

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use t2m_core::code::Code;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{PluginTools, ToolBackend, Trust};
 use t2m_core::id::PluginId;
-use t2m_core::tool::ToolDescriptor;
+use t2m_core::tool::{ToolDescriptor, Usage};
 
 use crate::bindings::PluginPre;
 use crate::cache;
@@ -23,7 +24,7 @@ use crate::grants::{Grants, OpenGrants};
 use crate::imports;
 use crate::limits::Limits;
 use crate::sandbox::Shared;
-use crate::sdk::{self, Inspected, SdkVersion};
+use crate::sdk::{ComponentInfo, SdkVersion};
 use crate::state::State;
 
 /// A plugin to be loaded.
@@ -117,12 +118,16 @@ pub struct Description {
     pub sdk: Option<SdkVersion>,
     /// Its tools, in its own order.
     pub tools: Vec<ToolDescriptor>,
+    /// What saying so used.
+    pub usage: Usage,
+    /// How long it took, without compiling.
+    pub time: Duration,
 }
 
 /// Loads a plugin.
 pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
     let files = !source.grants.dirs.is_empty();
-    open(shared, source, files).await.map(Arc::new)
+    open(shared, source, files).await.map(|(plugin, _)| Arc::new(plugin))
 }
 
 /// Asks a component what it offers. It is linked as if it had every grant and gets none of them.
@@ -132,11 +137,16 @@ pub(crate) async fn describe(
     wasm: Arc<[u8]>,
 ) -> Result<Description, SandboxError> {
     let source = PluginSource { id, wasm, grants: Grants::default(), limits: Limits::default() };
-    let Plugin { digest, sdk, tools, .. } = open(shared, source, true).await?;
-    Ok(Description { digest, sdk, tools })
+    let (Plugin { digest, sdk, tools, .. }, call::Described { usage, time, .. }) =
+        open(shared, source, true).await?;
+    Ok(Description { digest, sdk, tools, usage, time })
 }
 
-async fn open(shared: &Arc<Shared>, source: PluginSource, files: bool) -> Result<Plugin, SandboxError> {
+async fn open(
+    shared: &Arc<Shared>,
+    source: PluginSource,
+    files: bool,
+) -> Result<(Plugin, call::Described), SandboxError> {
     let PluginSource { id, wasm, grants, limits } = source;
     if wasm.len() > shared.config.max_wasm_bytes {
         let message = format!("{} bytes, at most {} are compiled", wasm.len(), shared.config.max_wasm_bytes);
@@ -156,27 +166,33 @@ async fn open(shared: &Arc<Shared>, source: PluginSource, files: bool) -> Result
         grants,
         limits: limits.min(shared.config.ceiling),
     });
-    let described = call::describe(&linked, prepared.digest).await?;
-    let tools = convert::descriptors(described, linked.limits.transfer_bytes)
+    let mut described = call::describe(&linked, prepared.digest).await?;
+    let tools = std::mem::take(&mut described.tools);
+    let tools = convert::descriptors(tools, linked.limits.transfer_bytes)
         .map_err(|problems| SandboxError::new(Code::PluginInvalid, problems.join("; ")))?;
-    Ok(Plugin { linked, digest: prepared.digest, size, sdk: prepared.inspected.sdk, tools })
+    let plugin = Plugin { linked, digest: prepared.digest, size, sdk: prepared.sdk, tools };
+    Ok((plugin, described))
 }
 
 struct Prepared {
-    inspected: Inspected,
+    sdk: Option<SdkVersion>,
     digest: Digest,
     pre: PluginPre<State>,
 }
 
 /// Everything that needs a core and no runtime.
 fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, SandboxError> {
-    let inspected = sdk::inspect(wasm)?;
-    imports::check(&inspected.imports, files)?;
+    let info = ComponentInfo::read(wasm)?;
+    let problems = info.problems(files);
+    if let Some(first) = problems.first() {
+        let texts: Vec<&str> = problems.iter().map(SandboxError::message).collect();
+        return Err(SandboxError::new(first.code(), texts.join("; ")));
+    }
     let invalid = |error: wasmtime::Error| SandboxError::new(Code::PluginInvalid, format!("{error:#}"));
     let digest = Digest::of_bytes(wasm);
     let component = cache::compile(&shared.engine, shared.cache.as_ref(), wasm, digest).map_err(invalid)?;
     let linker = imports::linker(&shared.engine, files)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
     let pre = linker.instantiate_pre(&component).and_then(PluginPre::new).map_err(invalid)?;
-    Ok(Prepared { inspected, digest, pre })
+    Ok(Prepared { sdk: info.sdk, digest, pre })
 }

@@ -10,6 +10,7 @@ use t2m_core::code::Code;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::error::SandboxError;
+use crate::imports;
 
 /// Name of the custom section that the SDK puts into a plugin's core module.
 const SECTION: &str = "t2m-plugin";
@@ -17,14 +18,17 @@ const SECTION: &str = "t2m-plugin";
 /// Largest such section, in bytes.
 const MAX_SECTION: usize = 4 << 10;
 
-/// Most imports that are looked at; a component that links everything WASI 0.2 has, has about 30.
+/// Most imports, and most exports, that are looked at; a component that links everything WASI 0.2 has, has about 30.
 const MAX_IMPORTS: usize = 1_000;
 
 /// What a plugin exports, without the version.
 const HANDLER: &str = "t2m:plugin/handler";
 
 /// The version of `wit/` that this host serves.
-pub(crate) const WIT_VERSION: Version = Version { major: 0, minor: 1, patch: 0 };
+pub const WIT_VERSION: &str = "0.1.0";
+
+/// The same to compare with.
+pub(crate) const HOST: Version = Version { major: 0, minor: 1, patch: 0 };
 
 /// What a plugin was built with, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -65,24 +69,44 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// What was found.
-#[derive(Debug)]
-pub(crate) struct Inspected {
+/// What a component's bytes say of it. Nothing of it was compiled or run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentInfo {
     /// The SDK section, if there is one.
-    pub(crate) sdk: Option<SdkVersion>,
+    pub sdk: Option<SdkVersion>,
     /// Names of all imports of the component itself, not of what is nested in it.
-    pub(crate) imports: Vec<String>,
+    pub imports: Vec<String>,
+    /// Names of all its exports.
+    pub exports: Vec<String>,
+    /// Bytes of debug information in its core modules.
+    pub debug_bytes: usize,
+}
+
+impl ComponentInfo {
+    /// Reads a component's outside.
+    pub fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
+        read(wasm)
+    }
+
+    /// Everything that would stop the component from being loaded, with a granted folder or without.
+    pub fn problems(&self, folder: bool) -> Vec<SandboxError> {
+        let handler = check_handlers(&self.exports).err();
+        let version = self.sdk.as_ref().and_then(|sdk| check_version(&sdk.wit).err());
+        handler.into_iter().chain(version).chain(imports::problems(&self.imports, folder)).collect()
+    }
+
+    /// Whether it imports the interfaces that need a granted folder.
+    pub fn imports_folders(&self) -> bool {
+        self.imports.iter().any(|import| import.starts_with("wasi:filesystem/"))
+    }
 }
 
 fn invalid(message: impl Into<String>) -> SandboxError {
     SandboxError::new(Code::PluginInvalid, message)
 }
 
-/// Reads a component's outside and checks that it is a plugin for this host.
-pub(crate) fn inspect(wasm: &[u8]) -> Result<Inspected, SandboxError> {
-    let mut imports = Vec::new();
-    let mut handlers = Vec::new();
-    let mut section: Option<SdkVersion> = None;
+fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
+    let mut info = ComponentInfo { sdk: None, imports: Vec::new(), exports: Vec::new(), debug_bytes: 0 };
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(|error| invalid(format!("not a component: {}", error.message())))?;
@@ -96,36 +120,36 @@ pub(crate) fn inspect(wasm: &[u8]) -> Result<Inspected, SandboxError> {
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::CustomSection(custom) if custom.name() == SECTION => {
                 let found = read_section(custom.data())?;
-                if section.as_ref().is_some_and(|earlier| *earlier != found) {
+                if info.sdk.as_ref().is_some_and(|earlier| *earlier != found) {
                     return Err(invalid(format!("two sections `{SECTION}` that differ")));
                 }
-                section = Some(found);
+                info.sdk = Some(found);
+            }
+            Payload::CustomSection(custom) if custom.name().starts_with(".debug_") => {
+                info.debug_bytes = info.debug_bytes.saturating_add(custom.data().len());
             }
             Payload::ComponentImportSection(reader) if depth == 0 => {
                 for import in reader {
                     let import = import.map_err(|error| invalid(error.message()))?;
-                    if imports.len() == MAX_IMPORTS {
+                    if info.imports.len() == MAX_IMPORTS {
                         return Err(invalid(format!("more than {MAX_IMPORTS} imports")));
                     }
-                    imports.push(import.name.name.to_owned());
+                    info.imports.push(import.name.name.to_owned());
                 }
             }
             Payload::ComponentExportSection(reader) if depth == 0 => {
                 for export in reader {
                     let export = export.map_err(|error| invalid(error.message()))?;
-                    if let Some((HANDLER, version)) = export.name.name.split_once('@') {
-                        handlers.push(version.to_owned());
+                    if info.exports.len() == MAX_IMPORTS {
+                        return Err(invalid(format!("more than {MAX_IMPORTS} exports")));
                     }
+                    info.exports.push(export.name.name.to_owned());
                 }
             }
             _ => {}
         }
     }
-    check_handlers(&handlers)?;
-    if let Some(sdk) = &section {
-        check_version(&sdk.wit)?;
-    }
-    Ok(Inspected { sdk: section, imports })
+    Ok(info)
 }
 
 fn read_section(bytes: &[u8]) -> Result<SdkVersion, SandboxError> {
@@ -136,11 +160,16 @@ fn read_section(bytes: &[u8]) -> Result<SdkVersion, SandboxError> {
         .map_err(|error| invalid(format!("section `{SECTION}` can't be read: {error}")))
 }
 
-fn check_handlers(versions: &[String]) -> Result<(), SandboxError> {
+fn check_handlers(exports: &[String]) -> Result<(), SandboxError> {
+    let versions: Vec<&str> = exports
+        .iter()
+        .filter_map(|export| export.split_once('@'))
+        .filter_map(|(name, version)| (name == HANDLER).then_some(version))
+        .collect();
     if versions.is_empty() {
         return Err(invalid(format!("doesn't export `{HANDLER}`")));
     }
-    let fits = |text: &String| Version::parse(text).is_some_and(|v| v.works_with(WIT_VERSION));
+    let fits = |text: &&str| Version::parse(text).is_some_and(|v| v.works_with(HOST));
     if versions.iter().any(fits) {
         return Ok(());
     }
@@ -148,7 +177,7 @@ fn check_handlers(versions: &[String]) -> Result<(), SandboxError> {
 }
 
 fn check_version(text: &str) -> Result<(), SandboxError> {
-    if Version::parse(text).is_some_and(|version| version.works_with(WIT_VERSION)) {
+    if Version::parse(text).is_some_and(|version| version.works_with(HOST)) {
         return Ok(());
     }
     let message =
@@ -174,7 +203,16 @@ mod tests {
     }
 
     fn code(wasm: &[u8]) -> Result<Option<String>, Code> {
-        inspect(wasm).map(|found| found.sdk.map(|s| s.wit)).map_err(|e| e.code())
+        let found = ComponentInfo::read(wasm).map_err(|error| error.code())?;
+        match found.problems(false).first() {
+            Some(error) => Err(error.code()),
+            None => Ok(found.sdk.map(|sdk| sdk.wit)),
+        }
+    }
+
+    #[test]
+    fn the_version_is_one() {
+        assert_eq!(Version::parse(WIT_VERSION), Some(HOST));
     }
 
     /// P01: a plugin of an older or newer patch version loads, one of another minor version doesn't.
@@ -197,7 +235,8 @@ mod tests {
     /// P03: only what the component itself imports counts, and all of it is seen.
     #[test]
     fn imports_of_nested_components_are_not_imports() {
-        let found = inspect(&component("t2m:plugin/handler@0.1.0", r#"{"wit":"0.1.0"}"#)).unwrap();
+        let found =
+            ComponentInfo::read(&component("t2m:plugin/handler@0.1.0", r#"{"wit":"0.1.0"}"#)).unwrap();
         assert_eq!(found.imports, ["t2m:plugin/log@0.1.0"]);
     }
 

@@ -12,10 +12,10 @@ use t2m_core::approval::ApprovalBook;
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 
-use crate::config::{self, DEFAULTS};
+use crate::config::{self, DEFAULTS, verify};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::out::{Out, pretty};
+use crate::out::{Out, one_line, pretty};
 
 /// Show, check or describe the configuration.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ enum Action {
         #[arg(long)]
         defaults: bool,
     },
-    /// Read the configuration and say whether it is valid
+    /// Read the configuration and say whether it is valid, and whether what it names is there
     Check,
     /// Print the JSON Schema of a file format
     Schema {
@@ -60,10 +60,12 @@ enum Kind {
     Approvals,
     /// plugin.toml
     Plugin,
+    /// A test case of a plugin
+    PluginCase,
 }
 
 impl ConfigCommand {
-    pub(crate) fn run(self, named: Option<&Path>, out: &mut Out) -> Result<Exit> {
+    pub(crate) async fn run(self, named: Option<&Path>, out: &mut Out) -> Result<Exit> {
         match self.action {
             Action::Show { defaults: true } => out.raw(DEFAULTS),
             Action::Show { defaults: false } => {
@@ -73,8 +75,15 @@ impl ConfigCommand {
                 out.data(|| text, || json!(config));
             }
             Action::Check => {
-                config::load(named, out)?;
-                out.data(|| "the configuration is valid".to_owned(), || json!({"valid": true}));
+                let config = config::load(named, out)?;
+                let warnings = verify::check(named, &config).await?;
+                for warning in &warnings {
+                    out.note(format!("warning: {}", one_line(warning)));
+                }
+                out.data(
+                    || "the configuration is valid".to_owned(),
+                    || json!({"valid": true, "warnings": warnings}),
+                );
             }
             Action::Schema { kind } => out.raw(&pretty(&schema(kind))),
         }
@@ -90,5 +99,6 @@ fn schema(kind: Kind) -> Value {
         Kind::Contracts => Contracts::json_schema(),
         Kind::Approvals => ApprovalBook::json_schema(),
         Kind::Plugin => crate::manifest::schema(),
+        Kind::PluginCase => crate::author::case::schema(),
     }
 }

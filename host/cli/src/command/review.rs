@@ -1,4 +1,4 @@
-//! `t2m-host review`: a person looks at what a workflow's tools may do, and agrees.
+//! `t2m-host review`: a person looks at what tools may do, and agrees.
 //!
 //! Owns showing and signing off. Refuses to agree by itself: an agreement is typed at a terminal or names
 //! the digest that was looked at.
@@ -18,28 +18,32 @@ use t2m_core::id::ToolName;
 use t2m_core::policy::{Action, PolicyInput};
 use t2m_runtime::SystemClock;
 
-use super::run::{read_contracts, read_workflow};
+use super::run::read_workflow;
 use crate::args::PluginArgs;
 use crate::config::Config;
+use crate::contracts;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::out::{Out, one_line, pretty};
 use crate::plugins;
 
-/// Look at what a workflow's tools may do, and agree to it.
+/// Look at what tools may do, and agree to it.
 ///
-/// Shows effect, schemas, handler and policy of every tool that the workflow calls, and what changed since
-/// an earlier review. At a terminal it asks about each; otherwise `--approve TOOL@DIGEST` agrees to what
-/// the digest stands for. Agreements are written beside the workflow.
+/// Shows effect, schemas, handler and policy of every tool that the workflow calls or, without a workflow,
+/// that the plugins named by `--tool` offer, and what changed since an earlier review. At a terminal it asks
+/// about each; otherwise `--approve TOOL@DIGEST` agrees to what the digest stands for.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host review workflow.json
+  t2m-host review --tool ./my-plugin
   t2m-host review workflow.json --approve add@sha256:... --approve divide@sha256:...")]
 pub(crate) struct ReviewCommand {
-    /// The workflow file
-    workflow: PathBuf,
-    /// Where contracts are kept [default: `WORKFLOW.contracts.json` beside the workflow]
+    /// The workflow file; without one, every tool of the plugins named by `--tool`
+    #[arg(required_unless_present = "tools")]
+    workflow: Option<PathBuf>,
+    /// Where contracts are kept [default: `WORKFLOW.contracts.json` beside the workflow or, without one,
+    /// `t2m.contracts.json` beside the configuration in use or in the current folder]
     #[arg(long, value_name = "FILE")]
     contracts: Option<PathBuf>,
     /// Agree to a tool's contract, by the digest that `review` shows; repeat for more
@@ -70,13 +74,22 @@ struct Entry {
 }
 
 impl ReviewCommand {
-    pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
-        let workflow = read_workflow(&self.workflow)?;
-        let mut contracts = read_contracts(&self.workflow, self.contracts.as_deref())?;
-        let tools: BTreeSet<ToolName> =
-            workflow.workflow().nodes.iter().map(|node| node.tool.clone()).collect();
+    pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
+        let workflow = self.workflow.as_deref().map(read_workflow).transpose()?;
+        let path = match (&self.workflow, &self.contracts) {
+            (Some(workflow), given) => contracts::workflow_file(workflow, given.as_deref()),
+            (None, Some(given)) => given.clone(),
+            (None, None) => contracts::shared_file(named),
+        };
+        let own = Some(path.as_path()).filter(|path| path.exists());
+        let in_force = contracts::default_contracts(named, own)?;
+        let mut contracts = own.map(contracts::read).transpose()?.unwrap_or_default();
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let described = plugins::describe(&sandbox, &self.plugins, &config).await?;
+        let tools: BTreeSet<ToolName> = match &workflow {
+            Some(workflow) => workflow.workflow().nodes.iter().map(|node| node.tool.clone()).collect(),
+            None => described.iter().flat_map(|plugin| &plugin.tools).map(|tool| tool.name.clone()).collect(),
+        };
         let mut entries = Vec::new();
         for tool in &tools {
             let found = described
@@ -87,7 +100,7 @@ impl ReviewCommand {
                 return Err(Failure::new(Code::ToolUnknown, message));
             };
             let contract = Contract::candidate(descriptor, plugin.digest);
-            let on_file = contracts.get(tool);
+            let on_file = in_force.get(tool);
             entries.push(Entry {
                 digest: contract.digest(),
                 plugin: plugin.name.to_string(),
@@ -101,14 +114,12 @@ impl ReviewCommand {
         }
         for (tool, digest) in &self.approve {
             if !entries.iter().any(|entry| entry.contract.tool == *tool && entry.digest == *digest) {
-                let message =
-                    format!("`{tool}@{digest}` is not what this workflow would call; look at it again");
+                let message = format!("`{tool}@{digest}` is not what would be called; look at it again");
                 return Err(Failure::new(Code::ContractDrift, message));
             }
         }
         let asks = self.approve.is_empty() && std::io::stdin().is_terminal() && !out.is_json();
         let now = now()?;
-        let path = self.contracts.clone().unwrap_or_else(|| files::sibling(&self.workflow, "contracts"));
         let mut changed = false;
         for entry in &mut entries {
             let shown = describe(entry, &config);
@@ -220,7 +231,7 @@ fn describe(entry: &Entry, config: &Config) -> String {
 }
 
 /// The arguments of a schema in one line: name, type, and `?` where one may be left out.
-fn arguments(schema: &Value) -> String {
+pub(super) fn arguments(schema: &Value) -> String {
     let required: BTreeSet<&str> = schema
         .get("required")
         .and_then(Value::as_array)

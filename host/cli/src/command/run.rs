@@ -15,7 +15,6 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use t2m_core::approval::{Approval, ApprovalBook};
 use t2m_core::code::Code;
-use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{Clock, Dispatcher, DispatcherParts, EventSink, NestedLimits};
 use t2m_core::event::Event;
@@ -30,6 +29,7 @@ use t2m_runtime::{
 
 use crate::args::PluginArgs;
 use crate::config::Config;
+use crate::contracts;
 use crate::exit::Exit;
 use crate::failure::{Failure, InFile, Result};
 use crate::files;
@@ -55,7 +55,8 @@ pub(crate) struct Run {
     /// A JSON file with inputs by name
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
-    /// Reviewed contracts [default: `WORKFLOW.contracts.json` beside the workflow, if there is one]
+    /// Reviewed contracts [default: `WORKFLOW.contracts.json` beside the workflow, if there is one]; they win
+    /// over those of `t2m.contracts.json`, which hold for every workflow
     #[arg(long, value_name = "FILE")]
     contracts: Option<PathBuf>,
     /// Approve one request, by the id that an earlier attempt printed; repeat for more
@@ -109,10 +110,10 @@ impl EventSink for Fan {
 }
 
 impl Run {
-    pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
+    pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
         let workflow = Arc::new(read_workflow(&self.workflow)?);
         let inputs = self.bind_inputs(&workflow)?;
-        let contracts = read_contracts(&self.workflow, self.contracts.as_deref())?;
+        let contracts = contracts::workflow_contracts(named, &self.workflow, self.contracts.as_deref())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let run = match &self.run_id {
             Some(run) => run.clone(),
@@ -213,7 +214,7 @@ pub(crate) fn given_approvals(ids: &[Digest], file: Option<&Path>) -> Result<Vec
 
 /// A value on the command line is JSON if it is JSON that the schema allows, and text otherwise. So `5` is a
 /// number where a number is wanted and the text `5` where a text is.
-fn input_value(text: &str, schema: Option<&Value>) -> Value {
+pub(super) fn input_value(text: &str, schema: Option<&Value>) -> Value {
     let as_text = Value::String(text.to_owned());
     let Ok(parsed) = serde_json::from_str::<Value>(text) else { return as_text };
     let allows = |value: &Value| {
@@ -229,20 +230,8 @@ pub(crate) fn read_workflow(path: &Path) -> Result<VerifiedWorkflow> {
     workflow::verify(workflow, Some(digest)).in_file(path)
 }
 
-/// Reads the contracts that were named, or those beside the workflow if there are any.
-pub(crate) fn read_contracts(workflow: &Path, named: Option<&Path>) -> Result<Contracts> {
-    let beside = files::sibling(workflow, "contracts");
-    let path = match named {
-        Some(path) => path,
-        None if beside.exists() => &beside,
-        None => return Ok(Contracts::default()),
-    };
-    let bytes = files::read(path, Limits::default().bytes)?;
-    Contracts::parse(&bytes, Limits::default()).in_file(path)
-}
-
 /// Waits for Ctrl-C or, as service managers send it, SIGTERM.
-async fn asked_to_stop() {
+pub(super) async fn asked_to_stop() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -301,7 +290,7 @@ fn show_blocked(path: &Path, workflow: &VerifiedWorkflow, blocked: &[Blocked], o
     }
 }
 
-fn shorten(value: &Value) -> String {
+pub(super) fn shorten(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 300 {
         text

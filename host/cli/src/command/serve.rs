@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** standard output carries MCP and nothing else; a reload that fails changes nothing.
 
+mod reload;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +20,15 @@ use t2m_mcp::{Catalog, ToolServer, WorkflowRunner};
 use t2m_runtime::{GivenApprovals, SystemClock};
 use t2m_sandbox::Sandbox;
 
-use super::run::{given_approvals, read_contracts, read_workflow};
+use self::reload::Reloads;
+use super::run::{given_approvals, read_workflow};
 use crate::args::PluginArgs;
-use crate::config::{self, Config};
+use crate::config::{self, Config, WorkflowConfig};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::out::Out;
-use crate::plugins;
 use crate::workflow_tool::ServedWorkflow;
+use crate::{contracts, plugins};
 
 /// Serve tools and workflows to an MCP client over standard input and output.
 ///
@@ -38,12 +41,14 @@ use crate::workflow_tool::ServedWorkflow;
   t2m-host serve --workflow report.json --dir $PWD
   t2m-host --config team/t2m.toml serve")]
 pub(crate) struct Serve {
-    /// Offer a workflow as a tool, named after the file; repeat for more
+    /// Offer a workflow as a tool, named after the file; repeat for more. Those of the configuration are offered
+    /// as well
     #[arg(long = "workflow", value_name = "FILE")]
     workflows: Vec<PathBuf>,
-    /// Reviewed contracts, besides `WORKFLOW.contracts.json` beside each workflow; repeat for more
+    /// Reviewed contracts; they win over those of `t2m.contracts.json` and of `WORKFLOW.contracts.json` beside
+    /// each workflow
     #[arg(long, value_name = "FILE")]
-    contracts: Vec<PathBuf>,
+    contracts: Option<PathBuf>,
     /// Take what this plugin says of its tools as reviewed, whatever its component holds: for a plugin of your
     /// own while you write it. Repeat for more
     #[arg(long, value_name = "PLUGIN")]
@@ -54,6 +59,10 @@ pub(crate) struct Serve {
     /// A file of approvals
     #[arg(long, value_name = "FILE")]
     approvals: Option<PathBuf>,
+    /// Read everything again when a file changes: configuration, contracts, workflows, components. SIGHUP does so
+    /// at any time
+    #[arg(long)]
+    watch: bool,
     #[command(flatten)]
     plugins: PluginArgs,
 }
@@ -67,27 +76,22 @@ impl Serve {
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let session = RunId::new(format!("mcp-{}-{}", SystemClock.now_ms(), std::process::id()))
             .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
-        let server = ToolServer::new(self.catalog(&sandbox, &config, out).await?, session);
+        let server = ToolServer::new(self.catalog(config_path, &sandbox, &config, out).await?, session);
         let (input, output) = t2m_mcp::standard_streams();
         let serving = t2m_mcp::serve(server.clone(), input, output);
         tokio::pin!(serving);
-        let mut reloads = Reloads::new()?;
+        let mut reloads = Reloads::new(self.watch.then(|| self.files(config_path, &config)))?;
         loop {
             tokio::select! {
                 served = &mut serving => {
                     return match served {
                         Ok(()) => Ok(Exit::Done),
-                        Err(message) => Err(Failure::new(Code::Internal, message)),
+                        Err(message) => Err(Failure::new(Code::FormatUnknown, message)),
                     };
                 }
                 () = reloads.next() => {
-                    let config = config::load(config_path, out);
-                    let reloaded = match config {
-                        Ok(config) => self.catalog(&sandbox, &config, out).await,
-                        Err(failure) => Err(failure),
-                    };
-                    match reloaded {
-                        Ok(catalog) => server.replace(catalog),
+                    match self.reload(config_path, &sandbox, &server, out).await {
+                        Ok(config) => reloads.look_at(|| self.files(config_path, &config)),
                         Err(failure) => {
                             out.error("the reload failed; serving what was there before");
                             out.failure(&failure);
@@ -98,10 +102,30 @@ impl Serve {
         }
     }
 
+    async fn reload(
+        &self,
+        config_path: Option<&Path>,
+        sandbox: &Sandbox,
+        server: &ToolServer,
+        out: &mut Out,
+    ) -> Result<Config> {
+        let config = config::load(config_path, out)?;
+        let catalog = self.catalog(config_path, sandbox, &config, out).await?;
+        server.replace(catalog);
+        Ok(config)
+    }
+
     /// Everything that a client can list and call.
-    async fn catalog(&self, sandbox: &Sandbox, config: &Config, out: &mut Out) -> Result<Catalog> {
-        let workflows = self.workflows.iter().map(|path| read_workflow(path)).collect::<Result<Vec<_>>>()?;
-        let contracts = self.read_contracts()?;
+    async fn catalog(
+        &self,
+        config_path: Option<&Path>,
+        sandbox: &Sandbox,
+        config: &Config,
+        out: &mut Out,
+    ) -> Result<Catalog> {
+        let offered = self.workflows(config);
+        let workflows = offered.iter().map(|offer| read_workflow(&offer.path)).collect::<Result<Vec<_>>>()?;
+        let contracts = self.read_contracts(config_path, &offered)?;
         let mut loaded = plugins::load(sandbox, &self.plugins, config).await?;
         loaded.trust(&self.trust)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -116,25 +140,47 @@ impl Serve {
         });
         tell_hidden(&dispatcher, out);
         let mut runners: Vec<Arc<dyn WorkflowRunner>> = Vec::new();
-        for (path, workflow) in self.workflows.iter().zip(workflows) {
-            runners.push(Arc::new(ServedWorkflow::new(path, workflow, &dispatcher, config.run.clone())?));
+        for (offer, workflow) in offered.iter().zip(workflows) {
+            runners.push(Arc::new(ServedWorkflow::new(offer, workflow, &dispatcher, config.run.clone())?));
         }
         Ok(Catalog::new(dispatcher, runners)?)
     }
 
-    /// The contracts that were named, then those beside the workflows; the first one of a tool counts.
-    fn read_contracts(&self) -> Result<Contracts> {
-        let mut contracts = Contracts::default();
-        let named = self.contracts.iter().map(|path| read_contracts(path, Some(path)));
-        let beside = self.workflows.iter().map(|path| read_contracts(path, None));
-        for file in named.chain(beside) {
-            for contract in file?.iter() {
-                if contracts.get(&contract.tool).is_none() {
-                    contracts.insert(contract.clone());
+    /// The workflows of the command line and of the configuration.
+    fn workflows(&self, config: &Config) -> Vec<WorkflowConfig> {
+        let named = |path: &PathBuf| WorkflowConfig { path: path.clone(), name: None, description: None };
+        self.workflows.iter().map(named).chain(config.workflow.iter().cloned()).collect()
+    }
+
+    /// The contracts in force. For a tool in several files, the first of these counts: the named file, the shared
+    /// one, those beside the workflows.
+    fn read_contracts(&self, config: Option<&Path>, offered: &[WorkflowConfig]) -> Result<Contracts> {
+        let mut found = contracts::default_contracts(config, self.contracts.as_deref())?;
+        for offer in offered {
+            let beside = contracts::workflow_file(&offer.path, None);
+            if !beside.exists() {
+                continue;
+            }
+            for contract in contracts::read(&beside)?.iter() {
+                if found.get(&contract.tool).is_none() {
+                    found.insert(contract.clone());
                 }
             }
         }
-        Ok(contracts)
+        Ok(found)
+    }
+
+    /// Every file that what is served was made from.
+    fn files(&self, config_path: Option<&Path>, config: &Config) -> Vec<PathBuf> {
+        let mut files = vec![config::file_in_use(config_path).unwrap_or(Path::new(config::USUAL)).to_owned()];
+        files.push(contracts::shared_file(config_path));
+        files.extend(self.contracts.clone());
+        for offer in self.workflows(config) {
+            files.push(contracts::workflow_file(&offer.path, None));
+            files.push(offer.path);
+        }
+        files.extend(plugins::files(&self.plugins, config));
+        files
     }
 }
 
@@ -150,33 +196,5 @@ fn tell_hidden(dispatcher: &Dispatcher, out: &mut Out) {
             }
         };
         out.note(format!("tool `{tool}` of plugin `{plugin}` is not offered: {why}"));
-    }
-}
-
-/// Requests to read everything again: SIGHUP, as service managers send it.
-struct Reloads {
-    #[cfg(unix)]
-    hangups: tokio::signal::unix::Signal,
-}
-
-impl Reloads {
-    fn new() -> Result<Reloads> {
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            let hangups = signal(SignalKind::hangup())
-                .map_err(|error| Failure::new(Code::Internal, format!("no signal handler: {error}")))?;
-            Ok(Reloads { hangups })
-        }
-        #[cfg(not(unix))]
-        Ok(Reloads {})
-    }
-
-    async fn next(&mut self) {
-        #[cfg(unix)]
-        if self.hangups.recv().await.is_some() {
-            return;
-        }
-        std::future::pending().await
     }
 }

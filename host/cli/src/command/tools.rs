@@ -4,11 +4,14 @@
 //!
 //! **Invariant:** the policy shown is the one that runs use.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 use t2m_core::policy::{Action, PolicyInput};
 
 use crate::args::PluginArgs;
 use crate::config::Config;
+use crate::contracts;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::out::{Out, one_line};
@@ -19,10 +22,13 @@ use crate::plugins;
 #[command(after_help = "Examples:
   t2m-host tools
   t2m-host tools --tool math --format json
-  t2m-host tools --tool ./my-plugin.wasm")]
+  t2m-host tools --tool ./my-plugin")]
 pub(crate) struct Tools {
     /// Only tools whose name contains this
     filter: Option<String>,
+    /// Reviewed contracts; they win over those of `t2m.contracts.json` beside the configuration
+    #[arg(long, value_name = "FILE")]
+    contracts: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
 }
@@ -38,21 +44,24 @@ fn first_sentence(description: &str) -> String {
 }
 
 impl Tools {
-    pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
+    pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
+        let contracts = contracts::default_contracts(named, self.contracts.as_deref())?;
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let described = plugins::describe(&sandbox, &self.plugins, &config).await?;
         let mut lines = Vec::new();
         let mut entries: Vec<Value> = Vec::new();
-        for plugin in described {
-            for tool in plugin.tools {
+        for plugin in &described {
+            for tool in &plugin.tools {
                 if self.filter.as_ref().is_some_and(|part| !tool.name.as_str().contains(part.as_str())) {
                     continue;
                 }
                 let decision = config.policy.decide(PolicyInput { tool: &tool.name, effect: tool.effect });
+                let review = plugin.review_state(tool, &contracts);
                 let action = match decision.action {
-                    Action::Allow => "allowed",
-                    Action::Approval => "needs approval",
                     Action::Deny => "denied",
+                    _ if !matches!(review, "built-in" | "reviewed") => "not reviewed",
+                    Action::Approval => "needs approval",
+                    Action::Allow => "allowed",
                 };
                 let first = first_sentence(&tool.description);
                 lines.push(one_line(&format!(
@@ -66,6 +75,7 @@ impl Tools {
                 if let Some(map) = entry.as_object_mut() {
                     map.insert("plugin".into(), json!(plugin.name));
                     map.insert("handler".into(), json!(plugin.digest));
+                    map.insert("contract".into(), json!(review));
                     map.insert("policy".into(), json!(decision));
                 }
                 entries.push(entry);

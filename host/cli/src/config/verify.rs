@@ -1,0 +1,84 @@
+//! Whether what a configuration names is there.
+//!
+//! Owns looking at plugins and directories. Refuses to change or load anything for a run.
+//!
+//! **Invariant:** every problem of the file is reported at once, with its line.
+
+use std::path::Path;
+
+use t2m_core::code::Code;
+use t2m_core::id::ToolName;
+use t2m_core::problem::{Problem, Problems};
+use t2m_sandbox::DirGrant;
+
+use super::Config;
+use crate::args::PluginArgs;
+use crate::command::run::read_workflow;
+use crate::component::Component;
+use crate::failure::{Failure, Result};
+use crate::{files, plugins, toml_file};
+
+/// Checks a configuration that was read, and returns what is doubtful. `named` is the file that the command
+/// line names.
+pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for (at, plugin) in config.plugin.iter().enumerate() {
+        let mut add = |code, field: &str, message: String| {
+            problems.push(Problem::at(code, format!("/plugin/{at}{field}"), message));
+        };
+        if config.plugin.iter().take(at).any(|earlier| earlier.name == plugin.name) {
+            add(Code::IdDuplicate, "/name", format!("an earlier plugin is named `{}` as well", plugin.name));
+        }
+        match &plugin.path {
+            Some(path) => {
+                if let Err(failure) = Component::find(path).and_then(|found| found.read().map(|_| ())) {
+                    for problem in failure.problems.iter() {
+                        add(problem.code, "/path", format!("`{}`: {}", path.display(), problem.message));
+                    }
+                }
+            }
+            None if !plugins::is_built_in(plugin.name.as_str()) => {
+                add(
+                    Code::PluginInvalid,
+                    "/name",
+                    format!("there is no built-in plugin `{}`; another one needs a `path`", plugin.name),
+                );
+            }
+            None => {}
+        }
+        for (index, dir) in plugin.dirs.iter().enumerate() {
+            let field = format!("/dirs/{index}");
+            match dir.parse::<DirGrant>() {
+                Ok(grant) if !grant.path.is_dir() => {
+                    add(Code::GrantInvalid, &field, format!("`{}` is no directory", grant.path.display()));
+                }
+                Ok(_) => {}
+                Err(error) => add(error.code(), &field, error.message().to_owned()),
+            }
+        }
+    }
+    for (at, workflow) in config.workflow.iter().enumerate() {
+        if let Err(failure) = read_workflow(&workflow.path) {
+            for problem in failure.problems.iter() {
+                let message = format!("`{}`: {}", workflow.path.display(), problem.message);
+                problems.push(Problem::at(problem.code, format!("/workflow/{at}/path"), message));
+            }
+        }
+    }
+    if let Err(problems) = Problems::from_list(problems) {
+        let Some(path) = super::file_in_use(named) else { return Err(problems.into()) };
+        let bytes = files::read(path, super::MAX_BYTES)?;
+        return Err(Failure { file: Some(path.to_owned()), problems: toml_file::placed(&bytes, problems) });
+    }
+    if config.policy.tools.is_empty() {
+        return Ok(Vec::new());
+    }
+    let args = PluginArgs::default();
+    let sandbox = plugins::sandbox(&args, config)?;
+    let described = plugins::describe(&sandbox, &args, config).await?;
+    let known: Vec<&ToolName> =
+        described.iter().flat_map(|plugin| &plugin.tools).map(|tool| &tool.name).collect();
+    let doubtful = config.policy.tools.keys().filter(|tool| !known.contains(tool));
+    let warning = |tool: &ToolName| format!("policy.tools names `{tool}`, which no configured plugin has");
+    Ok(doubtful.map(warning).collect())
+}

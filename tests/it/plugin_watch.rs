@@ -1,0 +1,70 @@
+//! `plugin watch`: a round for each change, none by itself.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use t2m_tests::{Failure, HostCli, Outcome, Running, TestEnv};
+
+/// Longest wait for one line.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A plugin whose build copies a component and leaves a mark that differs each time.
+fn project() -> Outcome<TestEnv> {
+    let env = TestEnv::new()?;
+    fs::copy(env!("T2M_PLUGIN_MATH"), env.work().join("made.wasm"))?;
+    env.write("plugin.toml", MANIFEST)?;
+    env.write("tests/cases/adds.json", case(3))?;
+    Ok(env)
+}
+
+const MANIFEST: &str = "name = \"sums\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[build]\ncommand = [\"sh\", \"-c\", \"echo x >> log.txt; mkdir -p out; cp made.wasm out/s.wasm\"]\noutput = \"out/s.wasm\"\n";
+
+fn case(sum: i64) -> String {
+    json!({
+        "format": "t2m/plugin-case@1", "tool": "add", "arguments": {"a": 1, "b": 2},
+        "expect": {"structured": {"result": sum}},
+    })
+    .to_string()
+}
+
+/// The next line that says how a round ended.
+fn round(watch: &mut Running) -> Outcome<String> {
+    loop {
+        match watch.line(Instant::now() + WAIT)? {
+            Some(line) if line.starts_with("round ") => return Ok(line),
+            Some(_) => {}
+            None => return Err(Failure::new(format!("it ended: {}", watch.errors(Instant::now() + WAIT)))),
+        }
+    }
+}
+
+/// P09: a change leads to a round, a broken manifest or case is told and survived, and what the build writes
+/// by itself leads to no endless rounds.
+#[test]
+fn each_change_is_tested_and_nothing_else() -> Outcome<()> {
+    let env = project()?;
+    let mut watch = HostCli::new(&env)?.args(["plugin", "watch"]).start()?;
+    // The log that the build writes is taken for a person's change until it has changed three times.
+    for number in 1..=3 {
+        let line = round(&mut watch)?;
+        assert!(line.starts_with(&format!("round {number}: 1 passed, 0 failed (")), "{line}");
+    }
+    env.write("tests/cases/adds.json", case(1234))?;
+    assert!(round(&mut watch)?.starts_with("round 4: 0 passed, 1 failed ("));
+    env.write("plugin.toml", "name = 1")?;
+    assert!(round(&mut watch)?.starts_with("round 5: field-"));
+    env.write("plugin.toml", MANIFEST)?;
+    // A round without a build has told the log from the build's own work; it takes some rounds again.
+    let mut last = round(&mut watch)?;
+    while !last.starts_with("round 8:") {
+        last = round(&mut watch)?;
+    }
+    env.write("tests/cases/adds.json", case(3))?;
+    assert!(round(&mut watch)?.starts_with("round 9: 1 passed, 0 failed ("));
+    Command::new("kill").args(["-INT", &watch.id().to_string()]).status()?;
+    let ended = watch.wait(Instant::now() + WAIT)?;
+    assert_eq!(ended.and_then(|status| status.code()), Some(0));
+    Ok(())
+}
