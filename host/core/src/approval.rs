@@ -122,6 +122,16 @@ impl ApprovalBook {
         ApprovalBook { entries }
     }
 
+    /// Holds these approvals from now on. What was used of one that stays, the same in every field, stays used.
+    pub fn replace(&mut self, approvals: impl IntoIterator<Item = Approval>) {
+        let mut before = std::mem::take(&mut self.entries);
+        for approval in approvals {
+            let same = before.iter().position(|entry| entry.approval == approval);
+            let used_by = same.map(|at| before.swap_remove(at).used_by).unwrap_or_default();
+            self.entries.push(Entry { approval, used_by });
+        }
+    }
+
     /// Reads an approvals file.
     pub fn parse(bytes: &[u8], limits: Limits) -> Result<Vec<Approval>, Problems> {
         let value = crate::json::parse(bytes, limits)?;
@@ -255,6 +265,21 @@ mod tests {
         assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()), "a retry of the same call");
         let second = RunId::new("r2").unwrap();
         assert_eq!(book.take(std::slice::from_ref(&pay), &second, 999), Err(Unapproved::UsedUp));
+    }
+
+    /// T23: reading the same approvals again gives no use back, and others come and go.
+    #[test]
+    fn a_use_stays_used_when_approvals_are_read_again() {
+        let run = RunId::new("r").unwrap();
+        let (pay, other) = (request("pay", "pay", "10"), request("pay", "pay", "20"));
+        let mut book = ApprovalBook::new([approve(&pay)]);
+        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 0), Ok(()));
+        book.replace([approve(&other), approve(&pay)]);
+        let second = RunId::new("r2").unwrap();
+        assert_eq!(book.take(std::slice::from_ref(&pay), &second, 0), Err(Unapproved::UsedUp));
+        assert_eq!(book.take(std::slice::from_ref(&other), &second, 0), Ok(()));
+        book.replace([]);
+        assert_eq!(book.take(&[other], &second, 0), Err(Unapproved::Missing));
     }
 
     /// T23: an approval of arguments that follow from results is bound to its node and to what is known.

@@ -21,6 +21,11 @@ impl GivenApprovals {
     pub fn new(approvals: impl IntoIterator<Item = Approval>, clock: Arc<dyn Clock>) -> GivenApprovals {
         GivenApprovals { book: Mutex::new(ApprovalBook::new(approvals)), clock }
     }
+
+    /// Knows these from now on; reading a file again gives no use back.
+    pub fn replace(&self, approvals: impl IntoIterator<Item = Approval>) {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).replace(approvals);
+    }
 }
 
 impl ApprovalGate for GivenApprovals {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{Bound, Clock, Dispatcher, DispatcherParts, NestedLimits};
+use t2m_core::dispatch::{ApprovalGate, Bound, Clock, Dispatcher, DispatcherParts, NestedLimits};
 use t2m_core::id::{PluginId, RunId};
 use t2m_mcp::{Catalog, ToolServer, WorkflowRunner};
 use t2m_runtime::{GivenApprovals, SystemClock};
@@ -76,7 +76,9 @@ impl Serve {
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let session = RunId::new(format!("mcp-{}-{}", SystemClock.now_ms(), std::process::id()))
             .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
-        let server = ToolServer::new(self.catalog(config_path, &sandbox, &config, out).await?, session);
+        let approvals = Arc::new(GivenApprovals::new([], Arc::new(SystemClock)));
+        let catalog = self.catalog(config_path, &sandbox, &config, Arc::clone(&approvals), out).await?;
+        let server = ToolServer::new(catalog, session);
         let (input, output) = t2m_mcp::standard_streams();
         let serving = t2m_mcp::serve(server.clone(), input, output);
         tokio::pin!(serving);
@@ -90,7 +92,7 @@ impl Serve {
                     };
                 }
                 () = reloads.next() => {
-                    match self.reload(config_path, &sandbox, &server, out).await {
+                    match self.reload(config_path, &sandbox, &approvals, &server, out).await {
                         Ok(config) => reloads.look_at(|| self.files(config_path, &config)),
                         Err(failure) => {
                             out.error("the reload failed; serving what was there before");
@@ -106,11 +108,12 @@ impl Serve {
         &self,
         config_path: Option<&Path>,
         sandbox: &Sandbox,
+        approvals: &Arc<GivenApprovals>,
         server: &ToolServer,
         out: &mut Out,
     ) -> Result<Config> {
         let config = config::load(config_path, out)?;
-        let catalog = self.catalog(config_path, sandbox, &config, out).await?;
+        let catalog = self.catalog(config_path, sandbox, &config, Arc::clone(approvals), out).await?;
         server.replace(catalog);
         Ok(config)
     }
@@ -121,6 +124,7 @@ impl Serve {
         config_path: Option<&Path>,
         sandbox: &Sandbox,
         config: &Config,
+        approvals: Arc<GivenApprovals>,
         out: &mut Out,
     ) -> Result<Catalog> {
         let offered = self.workflows(config);
@@ -128,12 +132,11 @@ impl Serve {
         let contracts = self.read_contracts(config_path, &offered)?;
         let mut loaded = plugins::load(sandbox, &self.plugins, config).await?;
         loaded.trust(&self.trust)?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let approvals = given_approvals(&self.approve, self.approvals.as_deref())?;
+        let given = given_approvals(&self.approve, self.approvals.as_deref())?;
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry: plugins::registry(&loaded, &contracts)?,
             policy: config.policy.clone(),
-            approvals: Some(Arc::new(GivenApprovals::new(approvals, clock))),
+            approvals: Some(Arc::clone(&approvals) as Arc<dyn ApprovalGate>),
             guard: None,
             events: None,
             nested: NestedLimits::default(),
@@ -143,7 +146,10 @@ impl Serve {
         for (offer, workflow) in offered.iter().zip(workflows) {
             runners.push(Arc::new(ServedWorkflow::new(offer, workflow, &dispatcher, config.run.clone())?));
         }
-        Ok(Catalog::new(dispatcher, runners)?)
+        let catalog = Catalog::new(dispatcher, runners)?;
+        // Nothing can fail any more, and a reload that fails must change nothing.
+        approvals.replace(given);
+        Ok(catalog)
     }
 
     /// The workflows of the command line and of the configuration.
