@@ -14,4 +14,10 @@ mod filesystem;
 #[cfg(test)]
 mod mathqa;
 #[cfg(test)]
+mod mcp_abuse;
+#[cfg(test)]
+mod mcp_clients;
+#[cfg(test)]
+mod mcp_liveness;
+#[cfg(test)]
 mod sandbox_limits;
