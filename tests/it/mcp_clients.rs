@@ -108,7 +108,8 @@ fn inspector_session(era: &str) -> Outcome<()> {
 
 fn python_session(mode: &str) -> Outcome<()> {
     let session = Session::new()?;
-    let calls: Vec<Value> = session.calls().iter().map(|(tool, arguments)| json!([tool, arguments])).collect();
+    let calls: Vec<Value> =
+        session.calls().iter().map(|(tool, arguments)| json!([tool, arguments])).collect();
     let mut cli = HostCli::of(session.env.command(python()?))
         .arg(data_dir("mcp").join("client.py"))
         .args([mode.to_owned(), Value::Array(calls).to_string()])
