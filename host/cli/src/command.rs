@@ -14,6 +14,7 @@ mod graph;
 mod import;
 mod review;
 mod run;
+mod serve;
 mod tools;
 
 use clap::Subcommand;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Review(review::ReviewCommand),
     /// Run a workflow
     Run(run::Run),
+    /// Serve tools and workflows to an MCP client over standard input and output
+    Serve(serve::Serve),
     /// List the tools of the loaded plugins
     Tools(tools::Tools),
     /// Show, check or describe the configuration
@@ -56,6 +59,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         Command::Graph(command) => command.run(out),
         Command::Review(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Run(command) => block_on(command.run(crate::config::load(named, out)?, out)),
+        Command::Serve(command) => block_on(command.run(named, out)),
         Command::Tools(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Config(command) => command.run(named, out),
         Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
@@ -64,7 +68,8 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
 }
 
 fn block_on(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+    // One thread is enough: guests have their own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(t2m_core::code::Code::Internal, format!("no async runtime: {error}"))
     })?;
     let result = runtime.block_on(command);

@@ -14,6 +14,7 @@ mod files;
 mod manifest;
 mod out;
 mod plugins;
+mod workflow_tool;
 mod progress;
 mod toml_file;
 

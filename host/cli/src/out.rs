@@ -163,7 +163,9 @@ pub(crate) fn init_log(verbose: u8) {
         2 => "debug",
         _ => "trace",
     };
-    let filter = EnvFilter::try_from_env("T2M_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    // The protocol library logs whole messages, arguments included.
+    let usual = || EnvFilter::new(format!("{level},rmcp=error"));
+    let filter = EnvFilter::try_from_env("T2M_LOG").unwrap_or_else(|_| usual());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{CallError, Dispatcher, Registry, Trust};
-use t2m_core::event::Stage;
-use t2m_core::id::PluginId;
+use t2m_core::dispatch::{Registry, Trust};
+use t2m_core::id::{PluginId, ToolName};
 use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
@@ -54,6 +53,22 @@ pub(crate) struct Loaded {
     plugins: Vec<LoadedPlugin>,
     /// Plugins that stayed out because they lack a grant. They are asked what they offer only if it matters.
     left_out: Vec<(PluginId, Arc<[u8]>)>,
+}
+
+impl Loaded {
+    /// Takes what these plugins say of their tools as reviewed, because the operator says so.
+    pub(crate) fn trust(&mut self, trusted: &[PluginId]) -> Result<()> {
+        for name in trusted {
+            let Some(found) = self.plugins.iter_mut().find(|loaded| loaded.plugin.id() == name) else {
+                let known = self.plugins.iter().map(|loaded| loaded.plugin.id().as_str());
+                let known = known.collect::<Vec<_>>().join(", ");
+                let message = format!("`--trust {name}`: no such plugin is loaded; there are {known}");
+                return Err(Failure::new(Code::PluginInvalid, message));
+            };
+            found.trust = Trust::BuiltIn;
+        }
+        Ok(())
+    }
 }
 
 struct LoadedPlugin {
@@ -257,16 +272,29 @@ fn from_file(name: PluginId, path: &Path, dirs: Vec<String>, limits: Limits) -> 
 
 /// A registry over loaded plugins.
 pub(crate) fn registry(loaded: &Loaded, contracts: &Contracts) -> Result<Registry> {
-    let plugins = loaded.plugins.iter().map(|loaded| loaded.plugin.registration(loaded.trust));
+    let plugins = loaded.plugins.iter().map(|loaded| {
+        let mut tools = loaded.plugin.registration(loaded.trust);
+        if loaded.reads_only {
+            tools.lacking = tools.tools.iter().filter_map(lacks_writable_dir).collect();
+        }
+        tools
+    });
     Ok(Registry::build(plugins, contracts)?)
 }
 
-/// Says what to grant where a tool is missing because its plugin was granted nothing, and where a tool that
-/// writes files would only find directories that it may read.
+/// What to grant to a tool that writes files and would only find directories that it may read.
+fn lacks_writable_dir(tool: &ToolDescriptor) -> Option<(ToolName, String)> {
+    let writes_files = !tool.effect.is_read_only() && tool.writes.iter().any(|key| key.starts_with("file:"));
+    let name = &tool.name;
+    let message =
+        format!("`{name}` writes, and its plugin was granted no directory to write in; grant `--dir DIR:rw`");
+    writes_files.then(|| (name.clone(), message))
+}
+
+/// Says what to grant where a tool is missing because its plugin was granted nothing.
 pub(crate) async fn explain_missing_grants(
     sandbox: &Sandbox,
     loaded: &Loaded,
-    dispatcher: &Dispatcher,
     workflow: &VerifiedWorkflow,
     blocked: &mut Vec<Blocked>,
 ) -> Result<()> {
@@ -283,22 +311,6 @@ pub(crate) async fn explain_missing_grants(
                     "plugin `{plugin}`, which has `{tool}`, was granted no directory; add `--dir DIR`"
                 );
             }
-        }
-    }
-    for node in &workflow.workflow().nodes {
-        let Some(registered) = dispatcher.registry().get(&node.tool) else { continue };
-        let writes_files = !registered.descriptor.effect.is_read_only()
-            && registered.descriptor.writes.iter().any(|key| key.starts_with("file:"));
-        let plugin = loaded.plugins.iter().find(|loaded| loaded.plugin.id() == &registered.plugin);
-        let listed = blocked.iter().any(|entry| entry.node == node.id);
-        if writes_files && !listed && plugin.is_some_and(|plugin| plugin.reads_only) {
-            let message = format!(
-                "node `{}`, tool `{}` writes, and plugin `{}` was granted no directory to write in; add `--dir DIR:rw`",
-                node.id, node.tool, registered.plugin
-            );
-            let error = CallError::before_run(Stage::Bind, Code::PluginGrantMissing, message);
-            let arguments = node.arguments.sketch();
-            blocked.push(Blocked { node: node.id.clone(), error, arguments, follows_from: Vec::new() });
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ pub mod graph;
 mod inputs;
 mod model;
 mod parse;
+mod schema;
 mod verify;
 
 pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
@@ -21,6 +22,7 @@ pub use model::{
     Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
 };
 pub(crate) use parse::write_expr;
+pub use schema::{input_schema, output_schema};
 pub use parse::{json_schema, parse, to_json};
 pub use verify::{VerifiedWorkflow, digest, verify};
 

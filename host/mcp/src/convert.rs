@@ -1,16 +1,23 @@
-//! Tools and results in MCP's shape (2025-11-25, server/tools).
+//! Tools and results in MCP's shape (2025-11-25 and 2026-07-28, server/tools).
 //!
 //! Owns the conversion. Refuses to drop anything: what MCP has no field for goes under `_meta`.
 //!
-//! **Invariant:** annotations are made from the reviewed contract alone.
+//! **Invariant:** annotations are made from reviewed contracts alone.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents};
+use serde_json::{Map, Value, json};
+use t2m_core::code::Code;
 use t2m_core::contract::Contract;
 use t2m_core::dispatch::{CallError, Registered};
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::tool::{Content, Reply};
+
+use crate::workflow::{WorkflowFailure, WorkflowTool};
+
+/// Where a failed result carries its code and details.
+pub(crate) const ERROR_META: &str = "t2m-host/error";
 
 /// A tool as `tools/list` shows it.
 pub(crate) fn tool(registered: &Registered, contract: &Contract) -> Value {
@@ -19,12 +26,7 @@ pub(crate) fn tool(registered: &Registered, contract: &Contract) -> Value {
         "name": descriptor.name,
         "description": descriptor.description,
         "inputSchema": contract.input_schema,
-        "annotations": {
-            "readOnlyHint": contract.effect.is_read_only(),
-            "destructiveHint": matches!(contract.effect, Effect::Delete | Effect::Unknown),
-            "idempotentHint": contract.idempotency == Idempotency::Idempotent,
-            "openWorldHint": matches!(contract.effect, Effect::ExternalSideEffect | Effect::Unknown),
-        },
+        "annotations": annotations(contract.effect, contract.idempotency),
     });
     if let Some(map) = value.as_object_mut() {
         if let Some(title) = &descriptor.title {
@@ -37,50 +39,94 @@ pub(crate) fn tool(registered: &Registered, contract: &Contract) -> Value {
     value
 }
 
-/// A result as `tools/call` returns it.
-pub(crate) fn result(reply: Reply) -> Value {
-    let content: Vec<Value> = reply.content.into_iter().map(block).collect();
-    let mut value = json!({"content": content, "isError": false});
-    if let (Some(structured), Some(map)) = (reply.structured, value.as_object_mut()) {
-        map.insert("structuredContent".into(), structured);
+/// A workflow as `tools/list` shows it.
+pub(crate) fn workflow(tool: &WorkflowTool) -> Value {
+    let mut value = json!({
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "annotations": annotations(tool.effect, tool.idempotency),
+    });
+    if let (Some(map), Some(schema)) = (value.as_object_mut(), &tool.output_schema) {
+        map.insert("outputSchema".into(), schema.clone());
     }
     value
 }
 
-/// A failed or refused call: a result with `isError`, so that the model sees why.
-pub(crate) fn error(error: &CallError) -> Value {
-    let details = json!({
-        "code": error.code,
-        "message": error.message,
-        "toolCode": error.tool_code,
-        "retry": error.code.retry(),
-        "next": error.code.next_action(),
-        "faults": error.faults,
-        "approval": error.approval.as_ref().map(|request| request.id()),
-    });
+fn annotations(effect: Effect, idempotency: Idempotency) -> Value {
     json!({
-        "content": [{"type": "text", "text": format!("{}: {}", error.code, error.message)}],
-        "isError": true,
-        "_meta": {"t2m-host/error": details},
+        "readOnlyHint": effect.is_read_only(),
+        "destructiveHint": matches!(effect, Effect::Delete | Effect::Unknown),
+        "idempotentHint": idempotency == Idempotency::Idempotent,
+        "openWorldHint": matches!(effect, Effect::ExternalSideEffect | Effect::Unknown),
     })
 }
 
-fn block(content: Content) -> Value {
+/// A result as `tools/call` returns it.
+pub(crate) fn result(reply: Reply) -> CallToolResult {
+    let mut result = CallToolResult::success(reply.content.into_iter().map(block).collect());
+    result.structured_content = reply.structured;
+    result
+}
+
+/// A workflow's result: structured, and as text for clients that read only that.
+pub(crate) fn output(value: Value) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+    result.structured_content = Some(value);
+    result
+}
+
+/// A failed or refused call: a result with `isError`, so that the model sees why.
+pub(crate) fn error(error: &CallError) -> CallToolResult {
+    let mut details = Map::new();
+    let mut put = |name: &str, value: Value| {
+        details.insert(name.to_owned(), value);
+    };
+    put("stage", json!(error.stage));
+    if let Some(code) = &error.tool_code {
+        put("toolCode", json!(code));
+    }
+    if let Some(more) = &error.details {
+        put("details", more.clone());
+    }
+    if !error.faults.is_empty() {
+        put("faults", json!(error.faults));
+    }
+    if let Some(request) = &error.approval {
+        put("approval", json!(request.id()));
+    }
+    failed(error.code, &error.message, details)
+}
+
+/// A workflow that gave no result.
+pub(crate) fn workflow_failure(failure: WorkflowFailure) -> CallToolResult {
+    failed(failure.code, &failure.message, failure.details)
+}
+
+fn failed(code: Code, message: &str, mut details: Map<String, Value>) -> CallToolResult {
+    let next = code.next_action();
+    details.insert("code".into(), json!(code));
+    details.insert("message".into(), json!(message));
+    details.insert("retry".into(), json!(code.retry()));
+    details.insert("next".into(), json!(next));
+    let text = format!("{code}: {message}\nnext: {next}");
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    let mut meta = MetaObject::default();
+    meta.0.insert(ERROR_META.to_owned(), Value::Object(details));
+    result.meta = Some(meta);
+    result
+}
+
+fn block(content: Content) -> ContentBlock {
     match content {
-        Content::Text { text } => json!({"type": "text", "text": text}),
-        Content::Image { mime_type, data } => {
-            json!({"type": "image", "mimeType": mime_type, "data": STANDARD.encode(data)})
+        Content::Text { text } => ContentBlock::text(text),
+        Content::Image { mime_type, data } => ContentBlock::image(STANDARD.encode(data), mime_type),
+        Content::Audio { mime_type, data } => ContentBlock::audio(STANDARD.encode(data), mime_type),
+        Content::Resource { uri, mime_type, data } => {
+            let blob = ResourceContents::blob(STANDARD.encode(data), uri);
+            ContentBlock::resource(blob.with_mime_type(mime_type))
         }
-        Content::Audio { mime_type, data } => {
-            json!({"type": "audio", "mimeType": mime_type, "data": STANDARD.encode(data)})
-        }
-        Content::Resource { uri, mime_type, data } => json!({
-            "type": "resource",
-            "resource": {"uri": uri, "mimeType": mime_type, "blob": STANDARD.encode(data)},
-        }),
         // Content grows with MCP; what this door can't show yet is named instead of lost.
-        other => {
-            json!({"type": "text", "text": format!("(a block of a kind that is not known here: {other:?})")})
-        }
+        other => ContentBlock::text(format!("(a block of a kind that is not known here: {other:?})")),
     }
 }

@@ -1,78 +1,144 @@
 //! The protocol handler.
 //!
-//! Owns `tools/list` and `tools/call`. Refuses everything else that rmcp doesn't answer by itself.
+//! Owns `tools/list`, `tools/call` and the word that the list has changed. Refuses everything else that rmcp
+//! doesn't answer by itself.
 //!
-//! **Invariant:** a call is dispatched exactly once, as [`Origin::Direct`].
+//! **Invariant:** a call is made exactly once, by the dispatcher or a workflow's runner, and stops when the
+//! client cancels it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, ServerNotification, SubscriptionFilter, Tool,
+    ToolListChangedNotification,
 };
-use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer};
-use serde_json::Value;
-use t2m_core::dispatch::{Bound, CallRequest, Dispatcher, Origin};
+use rmcp::service::{NotificationContext, RequestContext, ServerInitializeError, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServiceExt};
+use serde_json::{Map, Value};
+use t2m_core::dispatch::{CallRequest, Dispatcher, Origin};
 use t2m_core::id::{NodeId, RunId, ToolName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 
+use crate::catalog::{Catalog, Target};
 use crate::convert;
+use crate::progress::Progress;
+use crate::stdio::StdioTransport;
+use crate::workflow::{WorkflowCall, WorkflowRunner};
 
-/// Serves the tools of one dispatcher.
+/// What a model reads about the server as a whole.
+const INSTRUCTIONS: &str = "Every tool runs in a WebAssembly sandbox and may do only what the person who started \
+this server allowed. A refused call says which grant or approval is missing; only that person can give it.";
+
+/// Serves a catalog of tools and workflows. Clones are the same server.
+#[derive(Clone)]
 pub struct ToolServer {
-    dispatcher: Arc<Dispatcher>,
-    run: RunId,
-    tools: Vec<Tool>,
-    calls: AtomicU64,
+    session: RunId,
+    catalog: watch::Sender<Arc<Catalog>>,
+    calls: Arc<AtomicU64>,
 }
 
 impl ToolServer {
-    /// A server over every tool that is bound to a reviewed contract. Its calls belong to `run`.
-    pub fn new(dispatcher: Arc<Dispatcher>, run: RunId) -> ToolServer {
-        let tools = dispatcher
-            .registry()
-            .iter()
-            .filter_map(|registered| match &registered.bound {
-                Bound::Reviewed { contract, .. } => {
-                    let tool = serde_json::from_value(convert::tool(registered, contract));
-                    tool.inspect_err(|error| tracing::warn!("tool is not shown: {error}")).ok()
-                }
-                _ => None,
-            })
-            .collect();
-        ToolServer { dispatcher, run, tools, calls: AtomicU64::new(0) }
+    /// A server over this catalog. Each call becomes a run of its own, `SESSION-1` and so on.
+    pub fn new(catalog: Catalog, session: RunId) -> ToolServer {
+        ToolServer { session, catalog: watch::Sender::new(Arc::new(catalog)), calls: Arc::default() }
     }
 
-    async fn dispatch(&self, request: CallToolRequestParams) -> Result<CallToolResult, ErrorData> {
-        // MCP, server/tools, "Error Handling": an unknown tool is an error of the protocol.
-        let unknown = |name: &str| ErrorData::invalid_params(format!("unknown tool `{name}`"), None);
-        let known = self.tools.iter().any(|tool| tool.name == request.name);
-        let tool = ToolName::new(request.name.as_ref()).ok().filter(|_| known);
-        let Some(tool) = tool else { return Err(unknown(&request.name)) };
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let internal = |error: &dyn std::fmt::Display| ErrorData::internal_error(error.to_string(), None);
-        let call = CallRequest {
-            origin: Origin::Direct,
-            run: self.run.clone(),
-            node: NodeId::new(format!("{tool}#{number}")).map_err(|error| internal(&error))?,
-            attempt: 1,
-            tool,
-            arguments: Value::Object(request.arguments.unwrap_or_default()),
-            timeout: None,
-        };
-        let value = match self.dispatcher.dispatch(call).await {
-            Ok(reply) => convert::result(reply),
-            Err(error) => convert::error(&error),
-        };
-        serde_json::from_value(value).map_err(|error| internal(&error))
+    /// Serves another catalog from now on, and tells clients that the list has changed. Calls that run go on
+    /// with what they began with.
+    pub fn replace(&self, catalog: Catalog) {
+        self.catalog.send_replace(Arc::new(catalog));
     }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.borrow())
+    }
+
+    fn next_run(&self) -> Result<RunId, ErrorData> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        RunId::new(format!("{}-{number}", self.session)).map_err(|error| internal(&error))
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let catalog = self.catalog();
+        // MCP, server/tools, "Error Handling": an unknown tool is an error of the protocol.
+        let Some(target) = catalog.target(&request.name) else {
+            return Err(ErrorData::invalid_params(catalog.unknown(&request.name), None));
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let run = self.next_run()?;
+        match target {
+            Target::Tool(tool) => {
+                let call = call_tool(catalog.dispatcher(), run, tool, arguments);
+                tokio::select! {
+                    result = call => result,
+                    // Dropping the call stops its guest. Nobody reads this answer.
+                    () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+                }
+            }
+            Target::Workflow(workflow) => Ok(run_workflow(&*workflow, run, arguments, context).await),
+        }
+    }
+}
+
+async fn call_tool(
+    dispatcher: &Arc<Dispatcher>,
+    run: RunId,
+    tool: ToolName,
+    arguments: Map<String, Value>,
+) -> Result<CallToolResult, ErrorData> {
+    // The node is named after the tool, so that a person can approve the call before it is made again.
+    let node = NodeId::new(tool.as_str()).map_err(|error| internal(&error))?;
+    let arguments = Value::Object(arguments);
+    let call = CallRequest { origin: Origin::Direct, run, node, attempt: 1, tool, arguments, timeout: None };
+    Ok(match dispatcher.dispatch(call).await {
+        Ok(reply) => convert::result(reply),
+        Err(error) => convert::error(&error),
+    })
+}
+
+async fn run_workflow(
+    workflow: &dyn WorkflowRunner,
+    run: RunId,
+    inputs: Map<String, Value>,
+    context: RequestContext<RoleServer>,
+) -> CallToolResult {
+    let (progress, events) = match context.meta.get_progress_token() {
+        Some(token) => {
+            let (progress, events) = Progress::new(context.peer, token, workflow.nodes());
+            (Some(progress), Some(events))
+        }
+        None => (None, None),
+    };
+    let cancelled = Box::pin(context.ct.cancelled_owned());
+    let work = workflow.run(WorkflowCall { run, inputs, events, cancelled });
+    let outcome = match progress {
+        Some(progress) => progress.until(work).await,
+        None => work.await,
+    };
+    match outcome {
+        Ok(value) => convert::output(value),
+        Err(failure) => convert::workflow_failure(failure),
+    }
+}
+
+fn internal(error: &dyn std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(error.to_string(), None)
 }
 
 impl ServerHandler for ToolServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("t2m-host", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
     }
 
     async fn list_tools(
@@ -80,119 +146,81 @@ impl ServerHandler for ToolServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+        // One page: common clients don't ask for the next one.
+        Ok(ListToolsResult::with_all_items(self.catalog().tools()).with_cache_scope(CacheScope::Private))
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.dispatch(request).await.map(CallToolResponse::from)
+        self.call(request, context).await.map(CallToolResponse::from)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.iter().find(|tool| tool.name == name).cloned()
+        self.catalog().tool(name)
+    }
+
+    /// 2025-11-25: the client hears of changes from now on.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut changes = self.catalog.subscribe();
+        // Ends with the server, or with the connection.
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                if context.peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// 2026-07-28: the client hears of changes if it asks.
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.catalog.subscribe();
+        loop {
+            tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                changed = changes.changed() => {
+                    let note = ToolListChangedNotification::default();
+                    let note = ServerNotification::ToolListChangedNotification(note);
+                    if changed.is_err() || subscription.sink().send(note).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Serves one client over a pair of streams until it closes its side or is gone. Calls that still run then are
+/// stopped when the returned future ends.
+///
+/// # Errors
+/// A client whose first request no era of the protocol allows.
+pub async fn serve<R, W>(server: ToolServer, input: R, output: W) -> Result<(), String>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let transport = StdioTransport::new(input, output);
+    let ended = transport.ended();
+    let running = match server.serve(transport).await {
+        Ok(running) => running,
+        // Nobody asked for anything.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    // The protocol's own loop waits for calls that run much longer than this transport does.
+    tokio::select! {
+        () = ended.notified() => Ok(()),
+        stopped = running.waiting() => stopped.map(drop).map_err(|error| error.to_string()),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use rmcp::ServiceExt;
-    use serde_json::json;
-    use t2m_core::contract::Contracts;
-    use t2m_core::digest::Digest;
-    use t2m_core::dispatch::{
-        BoxFuture, ClearedCall, DispatcherParts, NestedLimits, PluginTools, Registry, ToolBackend, Trust,
-    };
-    use t2m_core::effect::{Effect, Idempotency};
-    use t2m_core::id::PluginId;
-    use t2m_core::policy::Policy;
-    use t2m_core::tool::{Content, Reply, ToolDescriptor, ToolFailure, Usage};
-    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-
-    use super::*;
-
-    struct Echo;
-
-    impl ToolBackend for Echo {
-        fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
-            let structured = Some(call.arguments().clone());
-            let content = vec![Content::Image { mime_type: "image/png".into(), data: vec![1, 2, 3] }];
-            Box::pin(std::future::ready(Ok(Reply { content, structured, usage: Usage::default() })))
-        }
-    }
-
-    fn server() -> ToolServer {
-        let tool = |name: &str, effect| ToolDescriptor {
-            name: ToolName::new(name).unwrap(),
-            title: Some("Title".into()),
-            description: "Says it again".into(),
-            input_schema: json!({"type": "object", "required": ["x"]}),
-            output_schema: Some(json!({"type": "object"})),
-            effect,
-            idempotency: Idempotency::Idempotent,
-            reads: vec![],
-            writes: vec![],
-        };
-        let plugin = PluginTools {
-            plugin: PluginId::new("echo").unwrap(),
-            handler: Digest::of_bytes(b"echo"),
-            trust: Trust::BuiltIn,
-            tools: vec![tool("echo", Effect::Pure), tool("store", Effect::Write)],
-            backend: Arc::new(Echo),
-        };
-        let dispatcher = Dispatcher::new(DispatcherParts {
-            registry: Registry::build([plugin], &Contracts::default()).unwrap(),
-            policy: Policy { effects: BTreeMap::new(), tools: BTreeMap::new() },
-            approvals: None,
-            guard: None,
-            events: None,
-            nested: NestedLimits::default(),
-        });
-        ToolServer::new(dispatcher, RunId::new("mcp").unwrap())
-    }
-
-    /// P13: a client that speaks the protocol lists and calls tools; a write without approval is refused
-    /// with its code; an unknown tool is -32602.
-    #[tokio::test]
-    async fn a_client_lists_and_calls_tools() {
-        let (client, host) = tokio::io::duplex(1 << 16);
-        tokio::spawn(async move {
-            let running = server().serve(tokio::io::split(host)).await.unwrap();
-            running.waiting().await.unwrap();
-        });
-        let (read, mut write) = tokio::io::split(client);
-        let mut lines = BufReader::new(read).lines();
-        let messages = [
-            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}}),
-            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
-            json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "echo", "arguments": {"x": 1}}}),
-            json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "store", "arguments": {"x": 1}}}),
-            json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "none", "arguments": {}}}),
-        ];
-        let mut answers = BTreeMap::new();
-        for message in messages {
-            write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
-            let Some(id) = message.get("id").and_then(Value::as_u64) else { continue };
-            let line = lines.next_line().await.unwrap().unwrap();
-            answers.insert(id, serde_json::from_str::<Value>(&line).unwrap());
-        }
-        let tools = answers[&2]["result"]["tools"].as_array().unwrap();
-        assert_eq!(tools.len(), 2);
-        assert_eq!(tools[0]["annotations"]["readOnlyHint"], json!(true));
-        assert_eq!(tools[1]["annotations"]["readOnlyHint"], json!(false));
-        assert_eq!(tools[0]["outputSchema"], json!({"type": "object"}));
-        let echoed = &answers[&3]["result"];
-        assert_eq!(echoed["structuredContent"], json!({"x": 1}));
-        assert_eq!(echoed["content"][0]["data"], json!("AQID"));
-        let refused = &answers[&4]["result"];
-        assert_eq!(refused["isError"], json!(true));
-        assert_eq!(refused["_meta"]["t2m-host/error"]["code"], json!("approval-required"));
-        assert_eq!(answers[&5]["error"]["code"], json!(-32602));
-    }
-}
+mod tests;

@@ -48,6 +48,7 @@ fn dispatcher(tool: &ToolName) -> Arc<Dispatcher> {
         trust: Trust::BuiltIn,
         tools: vec![descriptor],
         backend: Arc::new(Nothing),
+        lacking: BTreeMap::new(),
     };
     Dispatcher::new(DispatcherParts {
         registry: Registry::build([plugin], &Contracts::default()).unwrap(),

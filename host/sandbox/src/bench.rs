@@ -18,14 +18,15 @@ pub async fn bare(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) ->
 }
 
 async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> wasmtime::Result<usize> {
-    let limits = plugin.limits;
-    let grants = grants.then_some((&plugin.grants, Effect::Read));
+    let linked = &plugin.linked;
+    let limits = linked.limits;
+    let grants = grants.then_some((&linked.grants, Effect::Read));
     let seed = Seed::of_component(plugin.digest());
-    let state = State::new(&plugin.id, Serving::Describe, seed, limits, limits.wall, grants)?;
-    let mut store = Store::new(&plugin.shared.engine, state);
+    let state = State::new(&linked.id, Serving::Describe, seed, limits, limits.wall, grants, linked.shared.ticker.running())?;
+    let mut store = Store::new(&linked.shared.engine, state);
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);
-    let instance = plugin.pre.instantiate_async(&mut store).await?;
+    let instance = linked.pre.instantiate_async(&mut store).await?;
     let answer = instance.t2m_plugin_handler().call_call(&mut store, tool, arguments).await?;
     Ok(answer.ok().and_then(|result| result.structured).map_or(0, |text| text.len()))
 }

@@ -6,32 +6,48 @@
 //! **Invariant:** instantiating and calling lie inside the wall limit, and dropping the future drops the
 //! instance.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use t2m_core::code::Code;
+use t2m_core::digest::Digest;
 use t2m_core::dispatch::{BoxFuture, ClearedCall, ToolBackend};
 use t2m_core::tool::{Reply, ToolFailure, Usage};
 use tokio::sync::SemaphorePermit;
+use tokio::task::JoinError;
 use tokio::time::timeout;
-use wasmtime::Store;
+use wasmtime::{Store, UpdateDeadline};
 
 use crate::bindings::Tool;
 use crate::clock::Seed;
 use crate::convert;
 use crate::error::SandboxError;
+use crate::limits::Limits;
 use crate::outcome;
-use crate::plugin::Plugin;
+use crate::plugin::{Linked, Plugin};
 use crate::sandbox::Shared;
 use crate::state::{Serving, State};
+use crate::workers::Long;
+
+/// Ticks of the epoch that a call may compute before it counts as long: between 1 and 2 ms. Most calls are
+/// done by then, and the others pay 20 µs for the move.
+const PROMPT_TICKS: u64 = 2;
+
+/// Ticks that a long call computes before it gives way to another one: 2 ms, so that with every slot in an
+/// endless loop on two cores a cancelled one is found within 16 ms.
+const LONG_TICKS: u64 = 2;
 
 impl ToolBackend for Plugin {
     fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
         Box::pin(async move {
+            let shared = &self.linked.shared;
             // A nested call runs within the slot of the first one, or a tool that calls a tool could wait
             // for itself. The pool has room for every level.
             let first = call.nested().depth() == 0;
-            let _slot = if first { Some(take_slot(&self.shared).await?) } else { None };
-            run(self, call).await
+            let _slot = if first { Some(take_slot(shared).await?) } else { None };
+            let long = Long::default();
+            let work = run(Arc::clone(&self.linked), call, long.clone());
+            shared.workers.run(long, work).await.unwrap_or_else(|error| Err(lost(&error)))
         })
     }
 }
@@ -46,14 +62,14 @@ async fn take_slot(shared: &Shared) -> Result<SemaphorePermit<'_>, ToolFailure> 
     }
 }
 
-async fn run(plugin: &Plugin, call: ClearedCall) -> Result<Reply, ToolFailure> {
+async fn run(plugin: Arc<Linked>, call: ClearedCall, long: Long) -> Result<Reply, ToolFailure> {
     let limits = plugin.limits;
     let about = call.context();
     let wall = about.timeout.map_or(limits.wall, |limit| limit.min(limits.wall));
     let seed = Seed::of_call(about.run.as_str(), about.node.as_str(), about.attempt);
     let tool = call.tool().clone();
     let arguments = call.arguments().to_string();
-    let mut store = store(plugin, Serving::Call(call), seed, wall).map_err(internal)?;
+    let mut store = store(&plugin, Serving::Call(call), seed, wall, long).map_err(internal)?;
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;
         let handler = instance.t2m_plugin_handler();
@@ -65,20 +81,26 @@ async fn run(plugin: &Plugin, call: ClearedCall) -> Result<Reply, ToolFailure> {
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(Err(error))) => Err(convert::failure(error, limits.transfer_bytes)),
-        Ok(Ok(Ok(result))) => convert::reply(result, usage(plugin, &store), limits.transfer_bytes),
+        Ok(Ok(Ok(result))) => convert::reply(result, usage(limits, &store), limits.transfer_bytes),
     }
 }
 
 /// Asks a plugin what it offers, without any of its grants.
-pub(crate) async fn describe(plugin: &Plugin) -> Result<Vec<Tool>, SandboxError> {
+pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Vec<Tool>, SandboxError> {
     let failed = |failure: ToolFailure| {
         let message = format!("`describe` failed: {}", failure.message);
         SandboxError::new(failure.code, message)
     };
+    let shared = &plugin.shared;
+    let _slot = take_slot(shared).await.map_err(failed)?;
+    let long = Long::default();
+    let work = ask(Arc::clone(plugin), Seed::of_component(digest), long.clone());
+    shared.workers.run(long, work).await.unwrap_or_else(|error| Err(lost(&error))).map_err(failed)
+}
+
+async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Vec<Tool>, ToolFailure> {
     let wall = plugin.limits.wall;
-    let seed = Seed::of_component(plugin.digest());
-    let _slot = take_slot(&plugin.shared).await.map_err(failed)?;
-    let mut store = store(plugin, Serving::Describe, seed, wall).map_err(|error| failed(internal(error)))?;
+    let mut store = store(&plugin, Serving::Describe, seed, wall, long).map_err(internal)?;
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;
         instance.t2m_plugin_handler().call_describe(&mut store).await
@@ -86,33 +108,43 @@ pub(crate) async fn describe(plugin: &Plugin) -> Result<Vec<Tool>, SandboxError>
     let ended = timeout(wall, work).await;
     store.data().report_output();
     match ended {
-        Err(_) => Err(failed(outcome::timed_out(wall))),
-        Ok(Err(error)) => Err(failed(outcome::failure_of(&error, store.data()))),
+        Err(_) => Err(outcome::timed_out(wall)),
+        Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(tools)) => Ok(tools),
     }
 }
 
-fn store(plugin: &Plugin, serving: Serving, seed: Seed, wall: Duration) -> wasmtime::Result<Store<State>> {
+fn store(
+    plugin: &Linked,
+    serving: Serving,
+    seed: Seed,
+    wall: Duration,
+    long: Long,
+) -> wasmtime::Result<Store<State>> {
     let limits = plugin.limits;
     let grants = match &serving {
         Serving::Describe => None,
         Serving::Call(call) => Some((&plugin.grants, call.effect())),
     };
-    let state = State::new(&plugin.id, serving, seed, limits, wall, grants)?;
+    let running = plugin.shared.ticker.running();
+    let state = State::new(&plugin.id, serving, seed, limits, wall, grants, running)?;
     let mut store = Store::new(&plugin.shared.engine, state);
     store.limiter(|state| &mut state.meter);
     store.set_fuel(limits.fuel)?;
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_async_yield_and_update(1);
+    store.set_epoch_deadline(PROMPT_TICKS);
+    store.epoch_deadline_callback(move |_| {
+        long.set();
+        Ok(UpdateDeadline::Yield(LONG_TICKS))
+    });
     store.set_hostcall_fuel(limits.transfer_bytes);
     store.set_max_component_handles(limits.handles);
     Ok(store)
 }
 
-fn usage(plugin: &Plugin, store: &Store<State>) -> Usage {
+fn usage(limits: Limits, store: &Store<State>) -> Usage {
     let state = store.data();
     Usage {
-        fuel: plugin.limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
+        fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
         memory_bytes: state.meter.peak as u64,
         log_bytes: state.log_bytes,
         nested_calls: state.nested_calls(),
@@ -123,4 +155,10 @@ fn usage(plugin: &Plugin, store: &Store<State>) -> Usage {
 fn internal(error: wasmtime::Error) -> ToolFailure {
     tracing::error!(target: "t2m_sandbox", "no store for a call: {error:#}");
     ToolFailure::host(Code::Internal, "the sandbox could not be set up for this call")
+}
+
+/// The task of a call ended without a result: a fault of the host, or the host is ending.
+fn lost(error: &JoinError) -> ToolFailure {
+    tracing::error!(target: "t2m_sandbox", "a call's task ended: {error}");
+    ToolFailure::host(Code::Internal, "the sandbox lost this call")
 }

@@ -1,22 +1,15 @@
-//! The engine and its clockwork.
+//! The engine.
 //!
-//! Owns every setting of the engine, the choice of allocator and the thread that moves the epoch. Refuses
-//! to know plugins.
+//! Owns every setting of the engine and the choice of allocator. Refuses to know plugins.
 //!
 //! **Invariant:** fuel and epochs are compiled into all code, so no guest can hold a worker for longer than
 //! one tick, nor run past its fuel.
 
-use std::time::Duration;
-
 use t2m_core::code::Code;
-use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::error::SandboxError;
 use crate::sandbox::SandboxConfig;
-
-/// How often running guests give way to other tasks. 5 ms: no delay that a person or `ping` would notice,
-/// and 200 wake-ups a second cost nothing that can be measured.
-const TICK: Duration = Duration::from_millis(5);
 
 /// Stack of a guest. 512 KiB is the engine's own default.
 const WASM_STACK: usize = 512 << 10;
@@ -114,26 +107,6 @@ fn pool(config: &SandboxConfig, instances: u32) -> PoolingAllocationConfig {
         .table_keep_resident(keep)
         .pagemap_scan(Enabled::Auto);
     pool
-}
-
-/// Starts the thread that moves the epoch on. It ends within a tick of the engine.
-pub(crate) fn start_ticker(engine: &Engine) -> Result<(), SandboxError> {
-    let engine = engine.weak();
-    std::thread::Builder::new()
-        .name("t2m-epoch".to_owned())
-        .spawn(move || tick(&engine))
-        .map(drop)
-        .map_err(|error| SandboxError::new(Code::Internal, format!("no thread for the epoch: {error}")))
-}
-
-fn tick(engine: &EngineWeak) {
-    loop {
-        std::thread::sleep(TICK);
-        match engine.upgrade() {
-            Some(engine) => engine.increment_epoch(),
-            None => return,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ mod plugin;
 mod sandbox;
 mod sdk;
 mod state;
+mod ticker;
+mod workers;
 
 pub use engine::EngineInfo;
 pub use error::SandboxError;

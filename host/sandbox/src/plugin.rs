@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** a [`Plugin`] is linked to exactly what it was granted, and its list of tools was checked.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,13 +39,18 @@ pub struct PluginSource {
     pub limits: Limits,
 }
 
-/// A loaded plugin.
-pub struct Plugin {
+/// What a call of a plugin needs, on whichever thread it runs.
+pub(crate) struct Linked {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: Arc<PluginId>,
     pub(crate) pre: PluginPre<State>,
     pub(crate) grants: OpenGrants,
     pub(crate) limits: Limits,
+}
+
+/// A loaded plugin.
+pub struct Plugin {
+    pub(crate) linked: Arc<Linked>,
     digest: Digest,
     size: usize,
     sdk: Option<SdkVersion>,
@@ -54,7 +60,7 @@ pub struct Plugin {
 impl Plugin {
     /// The name it was loaded under.
     pub fn id(&self) -> &PluginId {
-        &self.id
+        &self.linked.id
     }
 
     /// Digest of the component's bytes.
@@ -79,16 +85,18 @@ impl Plugin {
 
     /// What each call may use, after the sandbox's ceiling.
     pub fn limits(&self) -> Limits {
-        self.limits
+        self.linked.limits
     }
 
-    /// The plugin as the dispatch's registry wants it.
+    /// The plugin as the dispatch's registry wants it. What its tools lack is for the caller to say, who
+    /// knows what was asked for and refused.
     pub fn registration(self: &Arc<Plugin>, trust: Trust) -> PluginTools {
         PluginTools {
             plugin: self.id().clone(),
             handler: self.digest,
             trust,
             tools: self.tools.clone(),
+            lacking: BTreeMap::new(),
             backend: Arc::clone(self) as Arc<dyn ToolBackend>,
         }
     }
@@ -96,7 +104,7 @@ impl Plugin {
 
 impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Plugin({} {}, {} tools)", self.id, self.digest, self.tools.len())
+        write!(f, "Plugin({} {}, {} tools)", self.id(), self.digest, self.tools.len())
     }
 }
 
@@ -141,21 +149,17 @@ async fn open(shared: &Arc<Shared>, source: PluginSource, files: bool) -> Result
     let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, files)).await;
     let prepared = prepared
         .map_err(|error| SandboxError::new(Code::Internal, format!("compiling failed: {error}")))??;
-    let mut plugin = Plugin {
+    let linked = Arc::new(Linked {
         shared: Arc::clone(shared),
         id: Arc::new(id),
         pre: prepared.pre,
         grants,
         limits: limits.min(shared.config.ceiling),
-        digest: prepared.digest,
-        size,
-        sdk: prepared.inspected.sdk,
-        tools: Vec::new(),
-    };
-    let described = call::describe(&plugin).await?;
-    plugin.tools = convert::descriptors(described, plugin.limits.transfer_bytes)
+    });
+    let described = call::describe(&linked, prepared.digest).await?;
+    let tools = convert::descriptors(described, linked.limits.transfer_bytes)
         .map_err(|problems| SandboxError::new(Code::PluginInvalid, problems.join("; ")))?;
-    Ok(plugin)
+    Ok(Plugin { linked, digest: prepared.digest, size, sdk: prepared.inspected.sdk, tools })
 }
 
 struct Prepared {

@@ -18,6 +18,8 @@ use crate::engine::{self, EngineInfo};
 use crate::error::SandboxError;
 use crate::limits::Limits;
 use crate::plugin::{self, Description, Plugin, PluginSource};
+use crate::ticker::Ticker;
+use crate::workers::Workers;
 
 /// How a sandbox is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) slots: Semaphore,
     pub(crate) cache: Option<Cache>,
     pub(crate) config: SandboxConfig,
+    pub(crate) workers: Workers,
+    pub(crate) ticker: Ticker,
 }
 
 /// Loads plugins. Cheap to clone; all clones are the same sandbox.
@@ -81,14 +85,15 @@ impl Sandbox {
     pub fn new(config: SandboxConfig) -> Result<Sandbox, SandboxError> {
         let cache = config.cache_dir.as_deref().map(Cache::open).transpose()?;
         let (engine, info) = engine::open(&config)?;
-        engine::start_ticker(&engine)?;
+        let ticker = Ticker::start(&engine)?;
+        let workers = Workers::start()?;
         let slots = Semaphore::new(usize::try_from(config.slots.max(1)).unwrap_or(Semaphore::MAX_PERMITS));
-        let shared = Arc::new(Shared { engine, slots, cache, config });
+        let shared = Arc::new(Shared { engine, slots, cache, config, workers, ticker });
         Ok(Sandbox { shared, info })
     }
 
     /// Checks, compiles and describes a plugin. It must be called on a tokio runtime with time enabled, and
-    /// the same holds for the calls of the plugin.
+    /// the same holds for the calls of the plugin. Guests run on threads of the sandbox, not of that runtime.
     pub async fn load(&self, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
         plugin::load(&self.shared, source).await
     }

@@ -21,6 +21,7 @@ use crate::clock::{ClockView, Seed, VirtualClock};
 use crate::convert;
 use crate::grants::OpenGrants;
 use crate::limits::{Limits, Meter};
+use crate::ticker::Running;
 
 /// Bytes that a log line costs beyond its text, so that empty lines are not free.
 const LOG_LINE_COST: u64 = 16;
@@ -54,6 +55,8 @@ pub(crate) struct State {
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
+    /// The epoch moves while this is there.
+    _running: Running,
 }
 
 impl State {
@@ -66,6 +69,7 @@ impl State {
         limits: Limits,
         wall: Duration,
         grants: Option<(&OpenGrants, Effect)>,
+        running: Running,
     ) -> wasmtime::Result<State> {
         let clock = VirtualClock::of_run(match &serving {
             Serving::Describe => "",
@@ -96,6 +100,7 @@ impl State {
             clock,
             stdout,
             stderr,
+            _running: running,
         })
     }
 

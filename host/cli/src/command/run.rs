@@ -133,14 +133,14 @@ impl Run {
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry: plugins::registry(&loaded, &contracts)?,
             policy: config.policy.clone(),
-            approvals: Some(Arc::new(GivenApprovals::new(self.given_approvals()?, clock))),
+            approvals: Some(Arc::new(GivenApprovals::new(given_approvals(&self.approve, self.approvals.as_deref())?, clock))),
             guard: None,
             events: events.clone(),
             nested: NestedLimits::default(),
         });
         let inputs = Arc::new(inputs);
         let mut blocked = preflight(&dispatcher, &workflow, &run, &inputs);
-        plugins::explain_missing_grants(&sandbox, &loaded, &dispatcher, &workflow, &mut blocked).await?;
+        plugins::explain_missing_grants(&sandbox, &loaded, &workflow, &mut blocked).await?;
         if let Some(first) = blocked.first() {
             let code = first.error.code;
             show_blocked(&self.workflow, &workflow, &blocked, out);
@@ -191,24 +191,24 @@ impl Run {
         }
         Ok(workflow::bind_inputs(workflow, given)?)
     }
+}
 
-    fn given_approvals(&self) -> Result<Vec<Approval>> {
-        let mut given: Vec<Approval> = self
-            .approve
-            .iter()
-            .map(|request| Approval {
-                request: *request,
-                approver: "command line".to_owned(),
-                expires_at_ms: None,
-                uses: 1,
-            })
-            .collect();
-        if let Some(path) = &self.approvals {
-            let bytes = files::read(path, Limits::default().bytes)?;
-            given.extend(ApprovalBook::parse(&bytes, Limits::default()).in_file(path)?);
-        }
-        Ok(given)
+/// The approvals of the command line: single ids, each for one call, and a file.
+pub(crate) fn given_approvals(ids: &[Digest], file: Option<&Path>) -> Result<Vec<Approval>> {
+    let mut given: Vec<Approval> = ids
+        .iter()
+        .map(|request| Approval {
+            request: *request,
+            approver: "command line".to_owned(),
+            expires_at_ms: None,
+            uses: 1,
+        })
+        .collect();
+    if let Some(path) = file {
+        let bytes = files::read(path, Limits::default().bytes)?;
+        given.extend(ApprovalBook::parse(&bytes, Limits::default()).in_file(path)?);
     }
+    Ok(given)
 }
 
 /// A value on the command line is JSON if it is JSON that the schema allows, and text otherwise. So `5` is a

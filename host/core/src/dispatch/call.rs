@@ -251,11 +251,6 @@ impl CallError {
         }
     }
 
-    /// A refusal that was found before the run, for checks that only the host's wiring can make.
-    pub fn before_run(stage: Stage, code: Code, message: impl Into<String>) -> CallError {
-        CallError::new(stage, code, message)
-    }
-
     pub(super) fn of_handler(failure: ToolFailure) -> CallError {
         CallError {
             tool_code: failure.tool_code,

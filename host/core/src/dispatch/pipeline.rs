@@ -287,6 +287,9 @@ impl InFlight<'_> {
             );
             return refuse(Code::ContractDrift, message);
         }
+        if let Some(lacks) = &registered.lacks {
+            return refuse(Code::PluginGrantMissing, lacks.clone());
+        }
         self.passed(Stage::Bind);
         Ok((registered, contract, digest))
     }

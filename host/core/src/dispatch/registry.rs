@@ -39,6 +39,8 @@ pub struct PluginTools {
     pub trust: Trust,
     /// What it offers.
     pub tools: Vec<ToolDescriptor>,
+    /// Tools that can't work with what the plugin was granted, each with what it lacks, for people.
+    pub lacking: BTreeMap<ToolName, String>,
     /// What runs it.
     pub backend: Arc<dyn ToolBackend>,
 }
@@ -53,6 +55,8 @@ pub struct Registered {
     pub handler: Digest,
     /// The contract question, answered.
     pub bound: Bound,
+    /// What the plugin would have to be granted first, if this tool can't work without.
+    pub lacks: Option<String>,
     pub(super) backend: Arc<dyn ToolBackend>,
     pub(super) input: Schema,
     pub(super) output: Option<Schema>,
@@ -110,10 +114,12 @@ impl Registry {
                     continue;
                 };
                 let bound = bind(&descriptor, plugin.handler, plugin.trust, contracts.get(&name));
+                let lacks = plugin.lacking.get(&name).cloned();
                 let registered = Registered {
                     plugin: plugin.plugin.clone(),
                     handler: plugin.handler,
                     bound,
+                    lacks,
                     backend: Arc::clone(&plugin.backend),
                     input,
                     output,

@@ -199,6 +199,7 @@ fn run(setup: Setup) -> Ran {
         trust: setup.trust,
         tools,
         backend: Arc::clone(&effects) as Arc<dyn ToolBackend>,
+        lacking: BTreeMap::new(),
     };
     let workflow = workflow(setup.tool, setup.assumed);
     let request = ApprovalRequest {
@@ -310,6 +311,7 @@ fn nested_calls_stop_at_their_depth() {
         trust: Trust::BuiltIn,
         tools: vec![deep],
         backend: Arc::new(Deep),
+        lacking: BTreeMap::new(),
     };
     let dispatcher = Dispatcher::new(DispatcherParts {
         registry: Registry::build([plugin], &Contracts::default()).unwrap(),
@@ -420,6 +422,7 @@ fn a_name_offered_twice_is_refused_when_the_registry_is_built() {
         trust: Trust::BuiltIn,
         tools: vec![descriptor("same", Effect::Read)],
         backend: Arc::new(Effects::default()),
+        lacking: BTreeMap::new(),
     };
     let error = Registry::build([plugin("a"), plugin("b")], &Contracts::default()).unwrap_err();
     assert_eq!(error.code(), Code::ToolDuplicate);

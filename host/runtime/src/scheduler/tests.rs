@@ -107,6 +107,7 @@ fn dispatcher(tools: &Arc<Tools>, policy: Policy) -> Arc<Dispatcher> {
         trust: Trust::BuiltIn,
         tools: descriptors.to_vec(),
         backend: Arc::clone(tools) as _,
+        lacking: BTreeMap::new(),
     };
     Dispatcher::new(DispatcherParts {
         registry: Registry::build([plugin], &Contracts::default()).unwrap(),

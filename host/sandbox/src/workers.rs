@@ -1,0 +1,198 @@
+//! The threads that guests run on.
+//!
+//! Owns two groups of threads: one for calls that have just begun, one in the background for those that turned
+//! out to be long. Refuses to run a guest on the caller's thread, which may be reading a client's messages.
+//!
+//! **Invariant:** a guest that computes leaves the prompt threads after its first tick, so a new call finds
+//! one free whatever else is running.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use t2m_core::code::Code;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::error::SandboxError;
+
+/// How much a long call gives way to everything else on the machine, as a nice value. 10: a tenth of the
+/// weight, so that a client, its messages and new calls go first, and an idle machine is still used in full.
+#[cfg(target_os = "linux")]
+const BACKGROUND_NICE: i32 = 10;
+
+/// Set once a call has computed for longer than a tick.
+#[derive(Clone, Default)]
+pub(crate) struct Long(Arc<AtomicBool>);
+
+impl Long {
+    /// Says that the call is long.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Both groups. Dropping them stops every guest at its next tick.
+pub(crate) struct Workers {
+    prompt: Threads,
+    background: Threads,
+}
+
+impl Workers {
+    /// Starts the threads, as many in each group as the machine has cores.
+    pub(crate) fn start() -> Result<Workers, SandboxError> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut background = Builder::new_multi_thread();
+        background.thread_name("t2m-long").on_thread_start(give_way);
+        Ok(Workers {
+            prompt: Threads::start(Builder::new_multi_thread().thread_name("t2m-guest"), cores)?,
+            background: Threads::start(&mut background, cores)?,
+        })
+    }
+
+    /// Does one call's work. Dropping the future stops it at its next tick at the latest.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        long: Long,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let background = self.background.handle().clone();
+        let task = async move {
+            match (WhilePrompt { work: Some(Box::pin(work)), long }).await {
+                Ok(done) => Ok(done),
+                Err(rest) => AbortOnDropHandle::new(background.spawn(rest)).await,
+            }
+        };
+        AbortOnDropHandle::new(self.prompt.handle().spawn(task)).await?
+    }
+}
+
+/// Work until it is done or found to be long.
+struct WhilePrompt<F> {
+    work: Option<Pin<Box<F>>>,
+    long: Long,
+}
+
+impl<F: Future> Future for WhilePrompt<F> {
+    /// What the work gave, or the work itself, to be carried on elsewhere.
+    type Output = Result<F::Output, Pin<Box<F>>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Ok(done)),
+            Poll::Pending if self.long.is_set() => match self.work.take() {
+                Some(rest) => Poll::Ready(Err(rest)),
+                None => Poll::Pending,
+            },
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// One group of threads.
+struct Threads {
+    /// Taken only when dropped.
+    runtime: Option<Runtime>,
+    handle: Handle,
+}
+
+impl Threads {
+    fn start(builder: &mut Builder, count: usize) -> Result<Threads, SandboxError> {
+        let runtime = builder.worker_threads(count).enable_all().build();
+        let runtime = runtime
+            .map_err(|error| SandboxError::new(Code::Internal, format!("no threads for guests: {error}")))?;
+        Ok(Threads { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Waiting for guests here would block whoever drops the sandbox, which may be a task.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Lets the calling thread give way. Elsewhere than on Linux a nice value is one of the whole process.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, BACKGROUND_NICE) {
+        tracing::debug!(target: "t2m_sandbox", "long calls keep their priority: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn this_thread() -> String {
+        std::thread::current().name().unwrap_or_default().to_owned()
+    }
+
+    /// P02: work stays with the prompt threads until it is long, and then carries on in the background.
+    #[tokio::test]
+    async fn long_work_carries_on_in_the_background() {
+        let workers = Workers::start().unwrap();
+        let short = workers.run(Long::default(), async { this_thread() }).await.unwrap();
+        assert_eq!(short, "t2m-guest");
+
+        let long = Long::default();
+        let found = long.clone();
+        let work = async move {
+            let before = this_thread();
+            tokio::task::yield_now().await;
+            let waited = this_thread();
+            found.set();
+            tokio::task::yield_now().await;
+            (before, waited, this_thread())
+        };
+        let (before, waited, after) = workers.run(long, work).await.unwrap();
+        assert_eq!(
+            (before.as_str(), waited.as_str(), after.as_str()),
+            ("t2m-guest", "t2m-guest", "t2m-long")
+        );
+    }
+
+    /// P02: a call that nobody waits for any more is dropped, wherever it runs.
+    #[tokio::test]
+    async fn dropping_the_wait_drops_the_work() {
+        struct Told(Option<tokio::sync::oneshot::Sender<()>>);
+        impl Drop for Told {
+            fn drop(&mut self) {
+                self.0.take().map(|told| told.send(()));
+            }
+        }
+        let workers = Workers::start().unwrap();
+        for is_long in [false, true] {
+            let (sender, dropped) = tokio::sync::oneshot::channel();
+            let (begin, began) = tokio::sync::oneshot::channel();
+            let long = Long::default();
+            if is_long {
+                long.set();
+            }
+            let work = async move {
+                let _told = Told(Some(sender));
+                let _ = begin.send(());
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                _ = workers.run(long, work) => unreachable!("the work never ends"),
+                _ = began => {}
+            }
+            dropped.await.unwrap();
+        }
+    }
+}
