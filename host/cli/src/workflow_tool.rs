@@ -138,7 +138,8 @@ fn failure(code: t2m_core::code::Code, message: String) -> WorkflowFailure {
 }
 
 fn invalid(problems: &Problems) -> WorkflowFailure {
-    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let lines: Vec<String> =
+        problems.iter().map(|found| format!("{}: {}", found.place, found.message)).collect();
     let mut failure = failure(problems.code(), lines.join("\n"));
     failure.details.insert("problems".to_owned(), json!(problems));
     failure

@@ -56,7 +56,8 @@ pub(crate) fn workflow(tool: &WorkflowTool) -> Value {
 fn annotations(effect: Effect, idempotency: Idempotency) -> Value {
     json!({
         "readOnlyHint": effect.is_read_only(),
-        "destructiveHint": matches!(effect, Effect::Delete | Effect::Unknown),
+        // A write may replace what was there; no contract says that it only adds.
+        "destructiveHint": !effect.is_read_only(),
         "idempotentHint": idempotency == Idempotency::Idempotent,
         "openWorldHint": matches!(effect, Effect::ExternalSideEffect | Effect::Unknown),
     })

@@ -119,6 +119,7 @@ struct Setup {
     assumed: Effect,
     arguments: Value,
     contract: Option<Change<Contract>>,
+    lacks: Option<&'static str>,
     trust: Trust,
     policy: Policy,
     approve: Option<Change<Approval>>,
@@ -134,6 +135,7 @@ impl Default for Setup {
             assumed: Effect::Write,
             arguments: json!({"n": 1}),
             contract: Some(Box::new(|_| {})),
+            lacks: None,
             trust: Trust::External,
             policy: Policy::default(),
             approve: Some(Box::new(|_| {})),
@@ -199,7 +201,7 @@ fn run(setup: Setup) -> Ran {
         trust: setup.trust,
         tools,
         backend: Arc::clone(&effects) as Arc<dyn ToolBackend>,
-        lacking: BTreeMap::new(),
+        lacking: setup.lacks.map(|lacks| (tool("write_it"), lacks.to_owned())).into_iter().collect(),
     };
     let workflow = workflow(setup.tool, setup.assumed);
     let request = ApprovalRequest {
@@ -363,6 +365,7 @@ fn a_refused_call_stops_at_its_stage_and_has_no_effect() {
             Setup { contract: Some(Box::new(|c| c.effect = Effect::Pure)), ..Setup::default() },
         ),
         (Stage::Bind, Code::ContractDrift, Setup { assumed: Effect::Read, ..Setup::default() }),
+        (Stage::Bind, Code::PluginGrantMissing, Setup { lacks: Some("a folder"), ..Setup::default() }),
         (Stage::Policy, Code::PolicyDenied, Setup { policy: deny(Action::Deny), ..Setup::default() }),
         (Stage::Approval, Code::ApprovalRequired, Setup { approve: None, ..Setup::default() }),
         (Stage::Approval, Code::ApprovalRequired, Setup { arguments: json!({"n": 2}), ..Setup::default() }),

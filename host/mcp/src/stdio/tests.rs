@@ -88,7 +88,7 @@ async fn an_id_in_use_is_refused() {
 #[tokio::test]
 async fn a_client_that_does_not_read_is_not_read() {
     let (mut client, mut host) = connected(1 << 10);
-    let text = "x".repeat(MAX_UNSENT);
+    let text = "x".repeat(MAX_UNSENT + (1 << 12));
     let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None);
     let sent = host.send(ServerJsonRpcMessage::error(error, None));
     client.send(&call(1)).await;
