@@ -18,6 +18,8 @@ mod mcp_abuse;
 #[cfg(test)]
 mod mcp_clients;
 #[cfg(test)]
+mod mcp_docs;
+#[cfg(test)]
 mod mcp_liveness;
 #[cfg(test)]
 mod sandbox_limits;

@@ -26,12 +26,18 @@ const WINDOWS: usize = 25;
 /// Limits so high that only a cancellation or the end stops a guest.
 const CONFIG: &str = "[limits]\nwall_ms = 600000\nfuel = 9000000000000000\n";
 
+/// The guest has tools that read, so it doesn't load without a folder.
+const ASKS: &str =
+    "name = \"hostile\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\ndirs = \"read\"\n";
+
 fn server(env: &TestEnv) -> Outcome<McpClient> {
-    let plugin = env.write("hostile.wasm", std::fs::read(env!("T2M_PLUGIN_HOSTILE"))?)?;
+    let plugin = env.write("hostile/hostile.wasm", std::fs::read(env!("T2M_PLUGIN_HOSTILE"))?)?;
+    env.write("hostile/plugin.toml", ASKS)?;
+    std::fs::create_dir(env.work().join("data"))?;
     env.write("t2m.toml", CONFIG)?;
     let hypotenuse = data_dir("../../plugins/math/examples/hypotenuse.json");
     let cli = HostCli::new(env)?
-        .args(["serve", "--tool", "math", "--trust", "hostile", "--tool"])
+        .args(["serve", "--tool", "math", "--dir", "data", "--trust", "hostile", "--tool"])
         .arg(plugin)
         .arg("--workflow")
         .arg(hypotenuse);
@@ -90,6 +96,18 @@ fn falls_quiet(client: &mut McpClient) -> Outcome<()> {
     Err(Failure::new("cancelled guests still use processor time"))
 }
 
+/// Waits for windows in which nothing is said until a guest was seen to work through one.
+fn still_spins(client: &mut McpClient) -> Outcome<()> {
+    for _ in 0..WINDOWS {
+        let before = processor_ticks(client.id())?;
+        client.silence(WINDOW)?;
+        if processor_ticks(client.id())? > before + 2 {
+            return Ok(());
+        }
+    }
+    Err(Failure::new("the other call was stopped as well"))
+}
+
 /// P15: endless guests on every core, and twice as many: `ping`, other tools, workflows and lists are
 /// answered; cancelling ends the guests without a response; the server works on and ends with its input.
 #[test]
@@ -123,9 +141,7 @@ fn cancelling_one_call_leaves_the_other() -> Outcome<()> {
     let ids = spin(&mut client, "loop", 2)?;
     cancel(&mut client, &json!(ids.first()))?;
     still_serves(&mut client)?;
-    let before = processor_ticks(client.id())?;
-    client.silence(WINDOW)?;
-    assert!(processor_ticks(client.id())? > before + 2, "the other call was stopped as well");
+    still_spins(&mut client)?;
     cancel(&mut client, &json!(ids.last()))?;
     falls_quiet(&mut client)
 }
@@ -148,14 +164,18 @@ fn the_end_of_input_ends_endless_guests() -> Outcome<()> {
     Ok(())
 }
 
+fn sleepers(client: &mut McpClient, guests: usize) -> Outcome<Vec<u64>> {
+    let call = json!({"name": "sleep", "arguments": {"arg": "500000"}});
+    (0..guests).map(|_| client.begin("tools/call", &call)).collect()
+}
+
 /// P15: sleeping guests, which use no processor time, don't hold the server either.
 #[test]
 fn sleeping_guests_stop_nothing() -> Outcome<()> {
     let env = TestEnv::new()?;
     let mut client = server(&env)?;
     client.within(PROMPT);
-    let call = json!({"name": "sleep", "arguments": {"arg": "500000"}});
-    let ids = (0..16).map(|_| client.begin("tools/call", &call)).collect::<Outcome<Vec<_>>>()?;
+    let ids = sleepers(&mut client, 12)?;
     still_serves(&mut client)?;
     for id in ids {
         cancel(&mut client, &json!(id))?;
@@ -165,5 +185,26 @@ fn sleeping_guests_stop_nothing() -> Outcome<()> {
     client.close_stdin();
     client.within(LIMIT);
     assert!(client.wait()?.success(), "{}", client.errors());
+    Ok(())
+}
+
+/// P15: when every slot of the sandbox is taken the server still answers what needs none, and cancelling
+/// makes room, also of calls that wait for a slot.
+#[test]
+fn a_full_sandbox_listens_and_cancelling_makes_room() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let mut client = server(&env)?;
+    client.within(PROMPT);
+    let ids = sleepers(&mut client, 24)?;
+    for _ in 0..20 {
+        let pong = client.request("ping", &json!({}))?;
+        assert_eq!(pong["result"], json!({}), "{pong}");
+    }
+    client.request("tools/list", &json!({}))?;
+    for id in ids.iter().rev() {
+        cancel(&mut client, &json!(id))?;
+    }
+    still_serves(&mut client)?;
+    assert!(client.kept().is_empty(), "a cancelled call has no response: {:?}", client.kept());
     Ok(())
 }

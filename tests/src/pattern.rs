@@ -1,6 +1,7 @@
 //! Expected JSON with holes.
 //!
-//! It owns the holes: the texts `[any]`, `[text]` and `[number]`; `{"[one of]": [...]}`;
+//! It owns the holes: the texts `[any]`, `[text]`, `[number]` and, for a field that is missing or null,
+//! `[none]`; `{"[one of]": [...]}`;
 //! `{"[repeat]": ["x", 3]}` for a long text; and the key `...`, which lets an object have more keys. It
 //! refuses to compare anything loosely that isn't marked.
 //!
@@ -15,6 +16,7 @@ pub fn fits(pattern: &Value, value: &Value) -> bool {
             "[any]" => true,
             "[text]" => value.is_string(),
             "[number]" => value.is_number(),
+            "[none]" => value.is_null(),
             _ => pattern == value,
         },
         Value::Array(patterns) => match value {
@@ -40,12 +42,16 @@ fn special(patterns: &Map<String, Value>, value: &Value) -> Option<bool> {
     Some(text.len() == piece.len() * times && text == piece.repeat(times))
 }
 
+/// What a field that isn't there is compared as: nothing but `[none]` and `null` describes it.
+static MISSING: Value = Value::Null;
+
 fn object(patterns: &Map<String, Value>, value: &Value) -> bool {
     let Value::Object(values) = value else { return false };
     let open = patterns.contains_key("...");
-    let known = patterns.iter().filter(|(key, _)| key.as_str() != "...");
-    known.clone().all(|(key, pattern)| values.get(key).is_some_and(|value| fits(pattern, value)))
-        && (open || known.count() == values.len())
+    let known = |key: &String| key != "..." && patterns.contains_key(key);
+    let described = patterns.iter().filter(|(key, _)| key.as_str() != "...");
+    described.into_iter().all(|(key, pattern)| fits(pattern, values.get(key).unwrap_or(&MISSING)))
+        && (open || values.keys().all(known))
 }
 
 #[cfg(test)]
@@ -69,6 +75,10 @@ mod tests {
             (json!({"[repeat]": ["ab", 2]}), json!("abab"), true),
             (json!({"[repeat]": ["ab", 2]}), json!("abaa"), false),
             (json!(1), json!(1.0), false),
+            (json!({"id": "[none]", "a": 1}), json!({"a": 1}), true),
+            (json!({"id": "[none]", "a": 1}), json!({"a": 1, "id": null}), true),
+            (json!({"id": "[none]", "a": 1}), json!({"a": 1, "id": 2}), false),
+            (json!({"a": "[text]"}), json!({}), false),
         ] {
             assert_eq!(fits(&pattern, &value), expected, "{pattern} and {value}");
         }
