@@ -80,8 +80,8 @@ impl Places {
     fn here(&self, word: &str) -> String {
         let work = self.env.work();
         let srv = work.join("srv");
-        word.replace("${workspaceFolder}", &srv.join("project").to_string_lossy())
-            .replace("/srv/", &format!("{}/", srv.display()))
+        word.replace("/srv/", &format!("{}/", srv.display()))
+            .replace("${workspaceFolder}", &srv.join("project").to_string_lossy())
     }
 }
 
