@@ -64,8 +64,7 @@ fn starts(host: &Host, figures: &mut Figures) -> Result<()> {
         let mut server = Server::start(host, LIMIT)?;
         server.initialize()?;
         figures.add("start to initialize", start.elapsed());
-        server.wait_for_tools(host)?;
-        server.call(&host.add)?;
+        server.first_result(host)?;
         figures.add("start to first result", start.elapsed());
     }
     Ok(())
@@ -116,7 +115,7 @@ fn busy(host: &Host, figures: &mut Figures) -> Result<()> {
             }
         }
     }
-    figures.try_add("cancel to silence", server.cancel(&ids, BUSY_LIMIT)?);
+    figures.try_add("cancel to idle, at most", server.cancel(&ids, BUSY_LIMIT)?);
 
     let mut server = ready(host, LIMIT)?;
     server.spin(host, cores, BUSY_LIMIT)?;
@@ -131,8 +130,7 @@ fn busy(host: &Host, figures: &mut Figures) -> Result<()> {
 fn ready(host: &Host, limit: Duration) -> Result<Server> {
     let mut server = Server::start(host, limit)?;
     server.initialize()?;
-    server.wait_for_tools(host)?;
-    server.call(&host.add)?;
+    server.first_result(host)?;
     Ok(server)
 }
 

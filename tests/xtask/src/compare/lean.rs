@@ -23,6 +23,9 @@ const POLL: Duration = Duration::from_millis(1);
 /// A process that uses no processor time for this long is idle; the kernel counts in hundredths of a second.
 const IDLE: Duration = Duration::from_millis(60);
 
+/// The kernel's unit of processor time.
+const TICK: Duration = Duration::from_millis(10);
+
 /// What a server holds, in MiB.
 pub(crate) struct Memory {
     pub(crate) resident: f64,
@@ -62,16 +65,17 @@ impl Server {
         self.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
     }
 
-    /// Asks until the tools are there: some hosts load them after the handshake.
-    pub(crate) fn wait_for_tools(&mut self, host: &Host) -> Result<()> {
+    /// Asks until a tool is listed and answers: some hosts load components after the handshake, and list them
+    /// before they can be called.
+    pub(crate) fn first_result(&mut self, host: &Host) -> Result<()> {
         let until = Instant::now() + self.limit;
         while Instant::now() < until {
-            if self.call(r#""method":"tools/list""#)?.contains("\"add\"") {
+            if self.call(r#""method":"tools/list""#)?.contains("\"add\"") && self.call(&host.add).is_ok() {
                 return Ok(());
             }
             thread::sleep(POLL);
         }
-        bail!("{} never lists its tool", host.name)
+        bail!("{} never has its tool", host.name)
     }
 
     /// Sends a request without its beginning and returns the line of its answer.
@@ -128,7 +132,8 @@ impl Server {
         bail!("the endless guests of {} use no processor time", host.name)
     }
 
-    /// Cancels requests; how long until the process used no more processor time, `None` if it never stops.
+    /// Cancels requests; an upper bound of how long the process then used processor time, `None` if it never
+    /// stops.
     pub(crate) fn cancel(&mut self, ids: &[u64], limit: Duration) -> Result<Option<Duration>> {
         for id in ids {
             self.write(&format!(
@@ -143,7 +148,7 @@ impl Server {
             if now != used {
                 (used, changed) = (now, start.elapsed());
             } else if start.elapsed().saturating_sub(changed) > IDLE {
-                return Ok(Some(changed));
+                return Ok(Some(changed + TICK));
             }
         }
         Ok(None)
