@@ -214,7 +214,7 @@ impl McpClient {
     }
 
     fn explain(&mut self, why: &str) -> Failure {
-        let kept: Vec<String> = self.kept.iter().map(|message| show(message)).collect();
+        let kept: Vec<String> = self.kept.iter().map(show).collect();
         let errors = self.errors().to_owned();
         Failure::new(format!("{why}\nnot asked for: {kept:?}\nthe server's standard error:\n{errors}"))
     }

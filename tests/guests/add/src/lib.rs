@@ -9,7 +9,9 @@
 
 use std::hint::black_box;
 
-use t2m_plugin_sdk::{Deserialize, JsonSchema, Plugin, Serialize, Tools, export};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use t2m_plugin_sdk::{Plugin, Tools, export};
 
 #[derive(Deserialize, JsonSchema)]
 struct Two {
