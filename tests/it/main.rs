@@ -14,6 +14,14 @@ mod filesystem;
 #[cfg(test)]
 mod mathqa;
 #[cfg(test)]
+mod mcp_abuse;
+#[cfg(test)]
+mod mcp_clients;
+#[cfg(test)]
+mod mcp_docs;
+#[cfg(test)]
+mod mcp_liveness;
+#[cfg(test)]
 mod plugin_author;
 #[cfg(test)]
 mod plugin_cases;

@@ -21,6 +21,8 @@ const POLL: Duration = Duration::from_millis(5);
 pub struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
+    /// Takes over from `stdin` once [`Running::write_in_background`] was called.
+    queue: Option<Sender<Vec<u8>>>,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
     errors: String,
@@ -39,7 +41,7 @@ impl Running {
         let stdin = child.stdin.take();
         let stdout = read_lines(child.stdout.take());
         let stderr = read_lines(child.stderr.take());
-        Ok(Self { child, stdin, stdout, stderr, errors: String::new() })
+        Ok(Self { child, stdin, queue: None, stdout, stderr, errors: String::new() })
     }
 
     /// Writes to the child and flushes.
@@ -55,6 +57,31 @@ impl Running {
             // A child that ends without reading all of it is no fault of the test.
             thread::spawn(move || stdin.write_all(&bytes).is_ok());
         }
+    }
+
+    /// From now on [`Running::queue`] writes, from a thread that ends with the child or with this value.
+    pub(crate) fn write_in_background(&mut self) {
+        if let Some(mut stdin) = self.stdin.take() {
+            let (sender, receiver) = channel::<Vec<u8>>();
+            thread::spawn(move || {
+                // A child that has closed its input reads nothing more; what it did is seen in its output.
+                receiver.iter().all(|bytes| stdin.write_all(&bytes).and_then(|()| stdin.flush()).is_ok())
+            });
+            self.queue = Some(sender);
+        }
+    }
+
+    /// Has bytes written after those queued before; never blocks.
+    pub(crate) fn queue(&mut self, bytes: Vec<u8>) -> Outcome<()> {
+        let queue = self.queue.as_ref().ok_or_else(|| Failure::new("standard input is closed"))?;
+        // The writer ends when the child has closed its input, which a test may provoke.
+        let _ = queue.send(bytes);
+        Ok(())
+    }
+
+    /// Stops reading standard output: the reader closes the pipe when the next line comes.
+    pub(crate) fn close_stdout(&mut self) {
+        self.stdout = channel().1;
     }
 
     /// The next line of standard output with its line end; `None` when the child has closed it.
@@ -97,9 +124,10 @@ impl Running {
         }
     }
 
-    /// Closes standard input, which asks a server to end.
+    /// Closes standard input, after what was queued, which asks a server to end.
     pub fn close_stdin(&mut self) {
         self.stdin = None;
+        self.queue = None;
     }
 
     /// Kills the child and waits for it.

@@ -35,7 +35,8 @@ impl HostCli {
         Ok(Self::of(env.command(host_binary()?)).env("T2M_CACHE_DIR", cache_dir()))
     }
 
-    fn of(command: Command) -> Self {
+    /// Another program, run and reported in the same way.
+    pub fn of(command: Command) -> Self {
         Self { command, input: Vec::new(), limit: LIMIT }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Failure, McpWireRecorder, Outcome, Redactor, TestEnv, filesystem_server};
+use crate::{Failure, McpWireRecorder, Outcome, Redactor, TestEnv, filesystem_server, node};
 
 /// What a recording calls the session's folder.
 pub const ROOT: &str = "/home/user/project";
@@ -68,7 +68,7 @@ pub fn record_filesystem_session(dir: &Path) -> Outcome<PathBuf> {
     let root = dir.join("project");
     seed(&root)?;
     let env = TestEnv::new()?;
-    let mut command = env.command("node");
+    let mut command = env.command(node());
     command.arg(filesystem_server()?).arg(&root);
 
     let mut recorder = McpWireRecorder::start(&mut command, LIMIT)?;

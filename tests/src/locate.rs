@@ -20,13 +20,33 @@ pub fn host_binary() -> Outcome<PathBuf> {
     })
 }
 
-/// The main file of the official filesystem server, to be run with `node`.
+/// The main file of the official filesystem server, to be run with [`node`].
 pub fn filesystem_server() -> Outcome<PathBuf> {
-    let file = "npm/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
+    installed("npm/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")
+}
+
+/// The main file of the official inspector, to be run with [`node`].
+pub fn inspector() -> Outcome<PathBuf> {
+    installed("npm/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js")
+}
+
+/// The Node.js that came with the packages; where npm has none for this machine, the machine's own.
+pub fn node() -> PathBuf {
+    let own = ["x64", "arm64"].map(|cpu| format!("npm/node_modules/node-linux-{cpu}/bin/node"));
+    own.iter().find_map(|file| installed(file).ok()).unwrap_or_else(|| PathBuf::from("node"))
+}
+
+/// The Python that has the MCP client.
+pub fn python() -> Outcome<PathBuf> {
+    installed("python/bin/python")
+}
+
+/// A file that `cargo xtask test` puts into the target folder.
+fn installed(file: &str) -> Outcome<PathBuf> {
     let test = std::env::current_exe()?;
     let found = test.ancestors().skip(1).map(|folder| folder.join(file)).find(|path| path.is_file());
     found.ok_or_else(|| {
-        Failure::new("the official filesystem server is not installed; run `cargo xtask test --only install`")
+        Failure::new(format!("`{file}` is not installed; run `cargo xtask test --only install`"))
     })
 }
 

@@ -17,9 +17,9 @@ mod files;
 mod manifest;
 mod out;
 mod plugins;
-mod workflow_tool;
 mod progress;
 mod toml_file;
+mod workflow_tool;
 
 use clap::Parser;
 

@@ -308,7 +308,7 @@ pub(crate) async fn explain_missing_grants(
     sandbox: &Sandbox,
     loaded: &Loaded,
     workflow: &VerifiedWorkflow,
-    blocked: &mut Vec<Blocked>,
+    blocked: &mut [Blocked],
 ) -> Result<()> {
     if blocked.iter().any(|entry| entry.error.code == Code::ToolUnknown) {
         for (plugin, wasm) in &loaded.left_out {

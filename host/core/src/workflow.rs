@@ -22,8 +22,8 @@ pub use model::{
     Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
 };
 pub(crate) use parse::write_expr;
-pub use schema::{input_schema, output_schema};
 pub use parse::{json_schema, parse, to_json};
+pub use schema::{input_schema, output_schema};
 pub use verify::{VerifiedWorkflow, digest, verify};
 
 #[cfg(test)]

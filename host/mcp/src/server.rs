@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, ServerNotification, SubscriptionFilter, Tool,
     ToolListChangedNotification,
 };
@@ -143,11 +143,14 @@ impl ServerHandler for ToolServer {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        // One page: common clients don't ask for the next one.
-        Ok(ListToolsResult::with_all_items(self.catalog().tools()).with_cache_scope(CacheScope::Private))
+        // One page: common clients don't ask for the next one, and no cursor was ever given.
+        if page.is_some_and(|page| page.cursor.is_some()) {
+            return Err(ErrorData::invalid_params("this list has one page and no cursor", None));
+        }
+        Ok(ListToolsResult::with_all_items(self.catalog().tools()))
     }
 
     async fn call_tool(

@@ -79,6 +79,10 @@ enum Stage {
 }
 
 /// A line, taken out of the buffer.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time; a box would cost an allocation for each message"
+)]
 enum Read {
     /// A message and its size.
     Message(Incoming, usize),

@@ -22,7 +22,15 @@ async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> was
     let limits = linked.limits;
     let grants = grants.then_some((&linked.grants, Effect::Read));
     let seed = Seed::of_component(plugin.digest());
-    let state = State::new(&linked.id, Serving::Describe, seed, limits, limits.wall, grants, linked.shared.ticker.running())?;
+    let state = State::new(
+        &linked.id,
+        Serving::Describe,
+        seed,
+        limits,
+        limits.wall,
+        grants,
+        linked.shared.ticker.running(),
+    )?;
     let mut store = Store::new(&linked.shared.engine, state);
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);

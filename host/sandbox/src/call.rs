@@ -13,7 +13,7 @@ use t2m_core::code::Code;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{BoxFuture, ClearedCall, ToolBackend};
 use t2m_core::tool::{Reply, ToolFailure, Usage};
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{AcquireError, SemaphorePermit};
 use tokio::task::JoinError;
 use tokio::time::timeout;
 use wasmtime::{Store, UpdateDeadline};
@@ -25,7 +25,6 @@ use crate::error::SandboxError;
 use crate::limits::Limits;
 use crate::outcome;
 use crate::plugin::{Linked, Plugin};
-use crate::sandbox::Shared;
 use crate::state::{Serving, State};
 use crate::workers::{Begin, Long};
 
@@ -44,7 +43,7 @@ impl ToolBackend for Plugin {
             // A nested call runs within the slot of the first one, or a tool that calls a tool could wait
             // for itself. The pool has room for every level.
             let first = call.nested().depth() == 0;
-            let _slot = if first { Some(take_slot(shared).await?) } else { None };
+            let _slot = if first { Some(take_slot(&self.linked).await?) } else { None };
             let long = Long::default();
             // Opening a granted directory may take as long as the disk likes.
             let alone = shared.ticker.is_idle() && self.linked.grants.is_empty();
@@ -55,12 +54,18 @@ impl ToolBackend for Plugin {
     }
 }
 
-async fn take_slot(shared: &Shared) -> Result<SemaphorePermit<'_>, ToolFailure> {
-    if let Ok(slot) = shared.slots.try_acquire() {
-        return Ok(slot);
+/// One of the plugin's own slots, and one of the sandbox's. Both queues keep their order.
+async fn take_slot(plugin: &Linked) -> Result<[SemaphorePermit<'_>; 2], ToolFailure> {
+    let shared = &plugin.shared;
+    if let Ok(own) = plugin.share.try_acquire()
+        && let Ok(slot) = shared.slots.try_acquire()
+    {
+        return Ok([own, slot]);
     }
-    match timeout(shared.config.wait, shared.slots.acquire()).await {
-        Ok(Ok(slot)) => Ok(slot),
+    let both =
+        async { Ok::<_, AcquireError>([plugin.share.acquire().await?, shared.slots.acquire().await?]) };
+    match timeout(shared.config.wait, both).await {
+        Ok(Ok(slots)) => Ok(slots),
         _ => {
             let message = format!("no slot within {} ms", shared.config.wait.as_millis());
             Err(ToolFailure::host(Code::SandboxBusy, message))
@@ -105,7 +110,7 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
         SandboxError::new(failure.code, message)
     };
     let shared = &plugin.shared;
-    let _slot = take_slot(shared).await.map_err(failed)?;
+    let _slot = take_slot(plugin).await.map_err(failed)?;
     let long = Long::default();
     let work = ask(Arc::clone(plugin), Seed::of_component(digest), long.clone());
     let asked = shared.workers.run(Begin::Away, long, work).await;

@@ -15,6 +15,8 @@ use t2m_core::dispatch::{PluginTools, ToolBackend, Trust};
 use t2m_core::id::PluginId;
 use t2m_core::tool::{ToolDescriptor, Usage};
 
+use tokio::sync::Semaphore;
+
 use crate::bindings::PluginPre;
 use crate::cache;
 use crate::call;
@@ -47,6 +49,8 @@ pub(crate) struct Linked {
     pub(crate) pre: PluginPre<State>,
     pub(crate) grants: OpenGrants,
     pub(crate) limits: Limits,
+    /// This plugin's share of the sandbox's slots.
+    pub(crate) share: Semaphore,
 }
 
 /// A loaded plugin.
@@ -165,6 +169,7 @@ async fn open(
         pre: prepared.pre,
         grants,
         limits: limits.min(shared.config.ceiling),
+        share: Semaphore::new(shared.config.share()),
     });
     let mut described = call::describe(&linked, prepared.digest).await?;
     let tools = std::mem::take(&mut described.tools);

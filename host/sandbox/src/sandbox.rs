@@ -57,6 +57,13 @@ impl Default for SandboxConfig {
 }
 
 impl SandboxConfig {
+    /// Slots that the calls of one plugin may hold: three quarters, so that one whose calls never end leaves
+    /// room for every other.
+    pub(crate) fn share(&self) -> usize {
+        let slots = usize::try_from(self.slots.max(1)).unwrap_or(Semaphore::MAX_PERMITS);
+        (slots - slots / 4).max(1)
+    }
+
     /// Instances that may live at once: each call that holds a slot, with the nested calls below it.
     pub(crate) fn instances(&self) -> u32 {
         self.slots.max(1).saturating_mul(self.nested_depth.saturating_add(1))

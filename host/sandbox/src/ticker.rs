@@ -58,7 +58,6 @@ impl Ticker {
         Running(Arc::clone(&self.pulse))
     }
 
-
     /// Whether no guest runs.
     pub(crate) fn is_idle(&self) -> bool {
         self.pulse.guests.load(Ordering::SeqCst) == 0

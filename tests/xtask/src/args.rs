@@ -21,6 +21,9 @@ usage: cargo xtask <command>
   codegen [--check] [--binary PATH]
       write the generated parts of README.md and schemas/; with --check fail if they differ.
       PATH is a built t2m-host; without it the workspace is built first.
+  compare [--format human|json] [--binary PATH]
+      measure `t2m-host serve` beside a bare rmcp server and wassette; takes minutes on a quiet machine.
+      PATH is a release build of t2m-host; without it the one in target/release is taken.
   help";
 
 /// One parsed command.
@@ -34,6 +37,8 @@ pub(crate) enum Command {
     Tidy,
     /// Write or compare generated files.
     Codegen { check: bool, binary: Option<PathBuf> },
+    /// Measure servers side by side.
+    Compare { json: bool, binary: Option<PathBuf> },
 }
 
 /// Parses the words after `cargo xtask`.
@@ -49,6 +54,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
             Some(word) => Err(format!("`tidy` takes no `{word}`")),
         },
         "codegen" => parse_codegen(rest),
+        "compare" => parse_compare(rest),
         other => Err(format!("unknown command `{other}`")),
     }
 }
@@ -87,6 +93,23 @@ fn parse_codegen(words: &[String]) -> Result<Command, String> {
     Ok(Command::Codegen { check, binary })
 }
 
+fn parse_compare(words: &[String]) -> Result<Command, String> {
+    let (mut json, mut binary) = (false, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--format" => match words.next().map(String::as_str) {
+                Some("json") => json = true,
+                Some("human") => json = false,
+                _ => return Err("`--format` is `human` or `json`".to_owned()),
+            },
+            "--binary" => binary = Some(PathBuf::from(words.next().ok_or("`--binary` needs a path")?)),
+            other => return Err(format!("unknown option `{other}`")),
+        }
+    }
+    Ok(Command::Compare { json, binary })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,8 +130,16 @@ mod tests {
 
     #[test]
     fn words_that_mean_nothing_are_errors() {
-        for line in ["", "tset", "test --only lunch", "test --only", "test mcp", "tidy now", "codegen --chek"]
-        {
+        for line in [
+            "",
+            "tset",
+            "test --only lunch",
+            "test --only",
+            "test mcp",
+            "tidy now",
+            "codegen --chek",
+            "compare --format xml",
+        ] {
             assert!(parse_line(line).is_err(), "`{line}` was accepted");
         }
     }

@@ -19,11 +19,21 @@ const WASM_TARGET: &str = "wasm32-wasip2";
 /// The newest nextest that the pinned toolchain compiles; an installed one that is newer will do.
 const NEXTEST: Version = Version(0, 9, 143);
 
-/// The oldest Node.js that every package in `tests/xtask/npm/package-lock.json` accepts.
+/// The oldest Node.js that the machine's npm runs with. What npm installs runs with the Node.js that
+/// `tests/xtask/npm/package.json` brings, because the inspector asks for 22.
 const NODE: Version = Version(20, 0, 0);
 
-/// The file that proves the servers are there; tests start it with `node`.
-const FILESYSTEM_SERVER: &str = "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js";
+/// The files that prove an installation of npm's packages; tests start them with `node`.
+const NPM_FILES: [&str; 2] = [
+    "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
+    "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js",
+];
+
+/// The oldest Python that every pin in `tests/xtask/python/requirements.txt` accepts.
+const PYTHON: Version = Version(3, 11, 0);
+
+/// What a venv holds once the pins are installed: the program that tests start.
+const VENV_PYTHON: &str = "bin/python";
 
 /// One thing a step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +44,18 @@ pub(crate) enum Need {
     Rustfmt,
     /// `cargo clippy`.
     Clippy,
-    /// MCP servers from npm that the tests compare ours with.
-    McpServers,
+    /// MCP servers and clients from npm, and the Node.js that they run with.
+    McpPackages,
+    /// The MCP client from PyPI, in a virtual environment of its own.
+    McpPython,
     /// `cargo nextest`.
     Nextest,
 }
 
 impl Need {
     /// Every need, quick ones first: a missing Node.js is reported before nextest is compiled.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::WasmTarget, Self::Rustfmt, Self::Clippy, Self::McpServers, Self::Nextest];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::WasmTarget, Self::Rustfmt, Self::Clippy, Self::McpPackages, Self::McpPython, Self::Nextest];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +77,8 @@ pub(crate) fn run(repo: &Repo, needs: &[Need]) -> Result<()> {
             Need::Nextest => {
                 nextest(repo)?;
             }
-            Need::McpServers => mcp_servers(repo)?,
+            Need::McpPackages => mcp_packages(repo)?,
+            Need::McpPython => mcp_python(repo)?,
         }
     }
     Ok(())
@@ -121,30 +134,30 @@ pub(crate) fn nextest(repo: &Repo) -> Result<Command> {
     Ok(command)
 }
 
-fn mcp_servers(repo: &Repo) -> Result<()> {
-    let hint = "on Debian: apt-get install nodejs npm";
-    let node = probe("node", &["--version"], &repo.root).with_context(|| {
-        format!("Node.js {NODE} or newer is needed to run the official MCP servers; {hint}")
-    })?;
-    if find_version(&node).is_none_or(|version| version < NODE) {
-        bail!("Node.js {NODE} or newer is needed to run the official MCP servers, this is {}", node.trim());
-    }
+fn mcp_packages(repo: &Repo) -> Result<()> {
     let source = repo.root.join("tests/xtask/npm");
     let folder = repo.target.join("npm");
-    if servers_are_current(&source, &folder)? {
+    if is_current(&source, &folder, "package-lock.json", &NPM_FILES)? {
         return Ok(());
     }
-    if probe("npm", &["--version"], &repo.root).is_none() {
-        bail!("npm is needed to install the official MCP servers; {hint}");
+    let hint = "on Debian: apt-get install nodejs npm";
+    let node = probe("node", &["--version"], &repo.root)
+        .with_context(|| format!("Node.js {NODE} or newer is needed to install MCP packages; {hint}"))?;
+    if find_version(&node).is_none_or(|version| version < NODE) {
+        bail!("Node.js {NODE} or newer is needed to install MCP packages, this is {}", node.trim());
     }
-    say(&format!("xtask: installing MCP servers into {}", folder.display()));
+    if probe("npm", &["--version"], &repo.root).is_none() {
+        bail!("npm is needed to install MCP packages; {hint}");
+    }
+    say(&format!("xtask: installing MCP packages into {}", folder.display()));
     fs::create_dir_all(&folder).with_context(|| format!("can't create `{}`", folder.display()))?;
     copy(&source.join("package.json"), &folder.join("package.json"))?;
     let lock = folder.join("package-lock.json");
     copy(&source.join("package-lock.json"), &lock)?;
     let installed = run_program(
         program("npm")
-            .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"])
+            // npm itself runs with the machine's Node.js, which may be older than the packages ask for.
+            .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
             .arg(&folder)
             .current_dir(&folder),
     );
@@ -155,12 +168,40 @@ fn mcp_servers(repo: &Repo) -> Result<()> {
     installed
 }
 
-/// Whether `folder` holds a finished installation of exactly the lock file in `source`.
-fn servers_are_current(source: &Path, folder: &Path) -> Result<bool> {
-    let wanted = source.join("package-lock.json");
+fn mcp_python(repo: &Repo) -> Result<()> {
+    let source = repo.root.join("tests/xtask/python");
+    let folder = repo.target.join("python");
+    if is_current(&source, &folder, "requirements.txt", &[VENV_PYTHON])? {
+        return Ok(());
+    }
+    let hint = "on Debian: apt-get install python3-venv";
+    let python = probe("python3", &["--version"], &repo.root)
+        .with_context(|| format!("Python {PYTHON} or newer is needed for an MCP client; {hint}"))?;
+    if find_version(&python).is_none_or(|version| version < PYTHON) {
+        bail!("Python {PYTHON} or newer is needed for an MCP client, this is {}", python.trim());
+    }
+    if probe("python3", &["-c", "import venv, ensurepip"], &repo.root).is_none() {
+        bail!("`python3 -m venv` doesn't work here; {hint}");
+    }
+    say(&format!("xtask: installing the MCP client for Python into {}", folder.display()));
+    run_program(program("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let pins = source.join("requirements.txt");
+    run_program(
+        program(&folder.join(VENV_PYTHON).to_string_lossy())
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .args(["--only-binary=:all:", "--requirement"])
+            .arg(&pins),
+    )?;
+    // Copied last: it means that the installation is complete.
+    copy(&pins, &folder.join("requirements.txt"))
+}
+
+/// Whether `folder` holds a finished installation of exactly the `pins` file in `source`.
+fn is_current(source: &Path, folder: &Path, pins: &str, files: &[&str]) -> Result<bool> {
+    let wanted = source.join(pins);
     let wanted = fs::read(&wanted).with_context(|| format!("can't read `{}`", wanted.display()))?;
-    let have = fs::read(folder.join("package-lock.json")).ok();
-    Ok(have.as_deref() == Some(wanted.as_slice()) && folder.join(FILESYSTEM_SERVER).is_file())
+    let have = fs::read(folder.join(pins)).ok();
+    Ok(have.as_deref() == Some(wanted.as_slice()) && files.iter().all(|file| folder.join(file).is_file()))
 }
 
 fn copy(from: &Path, to: &PathBuf) -> Result<()> {
@@ -188,27 +229,29 @@ mod tests {
         let nextest = "cargo-nextest 0.9.143 (60fa45f63 2026-08-04)\nrelease: 0.9.143\n";
         assert_eq!(find_version(nextest), Some(Version(0, 9, 143)));
         assert_eq!(find_version("v20.20.2\n"), Some(Version(20, 20, 2)));
+        assert_eq!(find_version("Python 3.11.7\n"), Some(Version(3, 11, 7)));
         assert_eq!(find_version("no version here"), None);
         assert!(Version(0, 10, 0) > NEXTEST && Version(0, 9, 99) < NEXTEST);
     }
 
     #[test]
-    fn servers_are_installed_again_when_the_lock_changes() {
+    fn packages_are_installed_again_when_the_pins_change() {
         let dir = tempfile::tempdir().unwrap();
-        let (source, folder) = (dir.path().join("source"), dir.path().join("npm"));
-        let server = folder.join(FILESYSTEM_SERVER);
+        let (source, folder) = (dir.path().join("source"), dir.path().join("there"));
+        let current = || is_current(&source, &folder, "pins", &["a/one", "two"]).unwrap();
         fs::create_dir_all(&source).unwrap();
-        fs::create_dir_all(server.parent().unwrap()).unwrap();
-        fs::write(source.join("package-lock.json"), "one").unwrap();
-        assert!(!servers_are_current(&source, &folder).unwrap(), "nothing is installed yet");
+        fs::create_dir_all(folder.join("a")).unwrap();
+        fs::write(source.join("pins"), "one").unwrap();
+        assert!(!current(), "nothing is installed yet");
 
-        fs::write(folder.join("package-lock.json"), "one").unwrap();
-        assert!(!servers_are_current(&source, &folder).unwrap(), "the server itself is missing");
+        fs::write(folder.join("pins"), "one").unwrap();
+        fs::write(folder.join("a/one"), "").unwrap();
+        assert!(!current(), "one of the files is missing");
 
-        fs::write(server, "").unwrap();
-        assert!(servers_are_current(&source, &folder).unwrap());
+        fs::write(folder.join("two"), "").unwrap();
+        assert!(current());
 
-        fs::write(source.join("package-lock.json"), "two").unwrap();
-        assert!(!servers_are_current(&source, &folder).unwrap(), "the lock has changed");
+        fs::write(source.join("pins"), "two").unwrap();
+        assert!(!current(), "the pins have changed");
     }
 }

@@ -9,6 +9,7 @@
 
 mod args;
 mod codegen;
+mod compare;
 mod install;
 mod shell;
 mod suite;
@@ -47,6 +48,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Help => Ok(()),
         Command::Test { only, nextest } => suite::run(&repo, only, nextest),
         Command::Tidy => tidy::run(&repo),
+        Command::Compare { json, binary } => compare::run(&repo, binary.as_deref(), *json),
         Command::Codegen { check, binary } => codegen::run(&repo, *check, binary.as_deref()),
     }
 }

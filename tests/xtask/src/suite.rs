@@ -56,7 +56,7 @@ impl Step {
             Self::Codegen | Self::Doc => &[Need::WasmTarget],
             Self::Fmt => &[Need::Rustfmt],
             Self::Clippy => &[Need::WasmTarget, Need::Clippy],
-            Self::Nextest => &[Need::WasmTarget, Need::Nextest, Need::McpServers],
+            Self::Nextest => &[Need::WasmTarget, Need::Nextest, Need::McpPackages, Need::McpPython],
             Self::Tidy => &[],
             Self::Install => &Need::ALL,
         }

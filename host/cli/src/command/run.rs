@@ -134,7 +134,10 @@ impl Run {
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry: plugins::registry(&loaded, &contracts)?,
             policy: config.policy.clone(),
-            approvals: Some(Arc::new(GivenApprovals::new(given_approvals(&self.approve, self.approvals.as_deref())?, clock))),
+            approvals: Some(Arc::new(GivenApprovals::new(
+                given_approvals(&self.approve, self.approvals.as_deref())?,
+                clock,
+            ))),
             guard: None,
             events: events.clone(),
             nested: NestedLimits::default(),

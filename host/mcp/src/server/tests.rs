@@ -1,3 +1,5 @@
+//! The server over a pair of streams, with a backend that echoes.
+
 use std::collections::BTreeMap;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! The transport by itself, without the protocol library's loop.
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 

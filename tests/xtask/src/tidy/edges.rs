@@ -58,6 +58,7 @@ const TABLE: &[Row] = &[
         build: &[BUILD],
         never: &[],
     },
+    Row { who: "t2m-bare-server", may: &[], build: &[], never: &["wasmtime"] },
     Row { who: "xtask", may: &[], build: &[], never: &["tokio", "wasmtime", "rmcp"] },
 ];
 
