@@ -149,6 +149,12 @@ fn call(id: RequestId, params: Option<Value>) -> Incoming {
 }
 
 fn request(id: RequestId, method: &str, message: Map<String, Value>) -> Incoming {
+    // The protocol library takes a cursor of another type for none.
+    let cursor = message.get("params").and_then(|params| params.get("cursor"));
+    if let Some(cursor) = cursor.filter(|cursor| method == "tools/list" && !cursor.is_string()) {
+        let why = format!("`params.cursor`: expected a string, found {}", kind(cursor));
+        return invalid(Some(id), ErrorCode::INVALID_PARAMS, why);
+    }
     let Some(message) = typed(message) else {
         return invalid(Some(id), ErrorCode::INVALID_REQUEST, "not a JSON-RPC request".to_owned());
     };
