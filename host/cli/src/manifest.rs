@@ -84,6 +84,12 @@ pub(crate) enum AskedAccess {
 }
 
 impl Manifest {
+    /// Reads the manifest of an embedded plugin, which a test has checked.
+    pub(crate) fn embedded(bytes: &[u8]) -> Result<Manifest, Problems> {
+        toml::from_slice(bytes)
+            .map_err(|error| Problem::new(Code::Internal, Place::Whole, error.to_string()).into())
+    }
+
     /// Reads a manifest.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, Problems> {
         let value = toml_file::read(bytes, &schema())?;

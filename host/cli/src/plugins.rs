@@ -262,7 +262,7 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
         name,
         wasm: Arc::from(known.wasm),
         trust: Trust::BuiltIn,
-        asks: Manifest::parse(known.manifest)?.asks,
+        asks: Manifest::embedded(known.manifest)?.asks,
         dirs: Vec::new(),
         limits,
         by_default: false,
@@ -326,4 +326,17 @@ pub(crate) async fn explain_missing_grants(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P01: what is read of an embedded manifest without its schema is what the schema allows.
+    #[test]
+    fn embedded_manifests_match_their_schema() {
+        for known in &BUILT_IN {
+            assert_eq!(Manifest::parse(known.manifest).unwrap(), Manifest::embedded(known.manifest).unwrap());
+        }
+    }
 }

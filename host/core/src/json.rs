@@ -45,7 +45,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     // check_depth has counted, and its limit is what the caller asked for.
     reader.disable_recursion_limit();
-    let value = Node { pointer: String::new(), found: &found }
+    let value = Node { path: &Path::Root, found: &found }
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|error| syntax_problem(&error))?;
@@ -87,14 +87,31 @@ fn check_depth(bytes: &[u8], limit: usize) -> Result<(), Place> {
     Ok(())
 }
 
+/// The way to a value, which becomes a text only where there is something to report.
+enum Path<'p> {
+    Root,
+    Key(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl Path<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Path::Root => String::new(),
+            Path::Key(parent, key) => child(&parent.pointer(), key),
+            Path::Item(parent, index) => item(&parent.pointer(), *index),
+        }
+    }
+}
+
 struct Node<'f> {
-    pointer: String,
+    path: &'f Path<'f>,
     found: &'f RefCell<Vec<Problem>>,
 }
 
 impl Node<'_> {
-    fn report(&self, code: Code, pointer: String, message: String) {
-        self.found.borrow_mut().push(Problem::at(code, pointer, message));
+    fn report(&self, code: Code, path: &Path<'_>, message: String) {
+        self.found.borrow_mut().push(Problem::at(code, path.pointer(), message));
     }
 }
 
@@ -128,7 +145,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         // which no tool means exactly.
         if value.fract() == 0.0 && value.abs() >= 18_446_744_073_709_551_616.0 && value.abs() < 1e30 {
             let message = "a number of this size can't be held without loss".to_owned();
-            self.report(Code::JsonNumber, self.pointer.clone(), message);
+            self.report(Code::JsonNumber, self.path, message);
         }
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
@@ -141,7 +158,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(value) =
-            access.next_element_seed(Node { pointer: item(&self.pointer, list.len()), found: self.found })?
+            access.next_element_seed(Node { path: &Path::Item(self.path, list.len()), found: self.found })?
         {
             list.push(value);
         }
@@ -150,11 +167,11 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let pointer = child(&self.pointer, &key);
+            let path = Path::Key(self.path, &key);
             if map.contains_key(&key) {
-                self.report(Code::JsonDuplicateKey, pointer.clone(), format!("key `{key}` stands twice"));
+                self.report(Code::JsonDuplicateKey, &path, format!("key `{key}` stands twice"));
             }
-            let value = access.next_value_seed(Node { pointer, found: self.found })?;
+            let value = access.next_value_seed(Node { path: &path, found: self.found })?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))

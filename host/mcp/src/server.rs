@@ -158,8 +158,7 @@ impl ServerHandler for ToolServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Boxed: the protocol library moves its own future, which holds this one, several times.
-        Box::pin(self.call(request, context)).await.map(CallToolResponse::from)
+        self.call(request, context).await.map(CallToolResponse::from)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -213,7 +212,8 @@ where
 {
     let transport = StdioTransport::new(input, output);
     let ended = transport.ended();
-    let running = match server.serve(transport).await {
+    // As a trait object, whose futures are small: the protocol's loop moves each several times.
+    let running = match server.into_dyn().serve(transport).await {
         Ok(running) => running,
         // Nobody asked for anything.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -58,8 +58,8 @@ pub struct Registered {
     /// What the plugin would have to be granted first, if this tool can't work without.
     pub lacks: Option<String>,
     pub(super) backend: Arc<dyn ToolBackend>,
-    pub(super) input: Schema,
-    pub(super) output: Option<Schema>,
+    pub(super) input: Arc<Schema>,
+    pub(super) output: Option<Arc<Schema>>,
 }
 
 /// Whether a reviewed contract names exactly what would run.
@@ -98,6 +98,7 @@ impl Registry {
     ) -> Result<Registry, Problems> {
         let report = Report::default();
         let mut tools = BTreeMap::<ToolName, Registered>::new();
+        let mut schemas = Schemas::default();
         for plugin in plugins {
             for descriptor in plugin.tools {
                 let name = descriptor.name.clone();
@@ -107,9 +108,11 @@ impl Registry {
                     report.add(Code::ToolDuplicate, format!("/{name}"), message);
                     continue;
                 }
-                let input = compile(&descriptor.input_schema, &name, "input", &report);
-                let output =
-                    descriptor.output_schema.as_ref().map(|schema| compile(schema, &name, "output", &report));
+                let input = schemas.compile(&descriptor.input_schema, &name, "input", &report);
+                let output = descriptor
+                    .output_schema
+                    .as_ref()
+                    .map(|schema| schemas.compile(schema, &name, "output", &report));
                 let (Some(input), Some(output)) = (input, output.map_or(Some(None), |o| o.map(Some))) else {
                     continue;
                 };
@@ -150,12 +153,28 @@ impl Registry {
     }
 }
 
-fn compile(schema: &serde_json::Value, tool: &ToolName, which: &str, report: &Report) -> Option<Schema> {
-    match Schema::compile(schema) {
-        Ok(schema) => Some(schema),
-        Err(message) => {
-            report.add(Code::PluginInvalid, format!("/{tool}/{which}_schema"), message);
-            None
+/// Compiled schemas by their text: tools of one plugin often share them, and compiling one takes 100 µs.
+#[derive(Default)]
+struct Schemas(BTreeMap<String, Arc<Schema>>);
+
+impl Schemas {
+    fn compile(
+        &mut self,
+        schema: &serde_json::Value,
+        tool: &ToolName,
+        which: &str,
+        report: &Report,
+    ) -> Option<Arc<Schema>> {
+        let text = schema.to_string();
+        if let Some(known) = self.0.get(&text) {
+            return Some(Arc::clone(known));
+        }
+        match Schema::compile(schema) {
+            Ok(compiled) => Some(Arc::clone(self.0.entry(text).or_insert(Arc::new(compiled)))),
+            Err(message) => {
+                report.add(Code::PluginInvalid, format!("/{tool}/{which}_schema"), message);
+                None
+            }
         }
     }
 }
