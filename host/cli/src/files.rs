@@ -23,10 +23,12 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
     } else {
         let (dir, name) = open_parent(path)?;
         // Asked before opening, because opening a named pipe waits for its other end.
-        if !dir.metadata(&name).map_err(unreadable)?.is_file() {
+        let about = dir.metadata(&name).map_err(unreadable)?;
+        if !about.is_file() {
             return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
         }
         let file = dir.open(&name).map_err(unreadable)?;
+        bytes.reserve(usize::try_from(about.len().min(most)).unwrap_or(0));
         file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
     }
     if bytes.len() > limit {

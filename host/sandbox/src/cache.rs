@@ -177,7 +177,8 @@ impl Cache {
         }
         let mut header = [0; HEADER];
         file.read_exact(&mut header)?;
-        let mut payload = Vec::new();
+        // Room for all of it, or every doubling on the way would touch its pages anew.
+        let mut payload = Vec::with_capacity(usize::try_from(about.len()).unwrap_or(0));
         file.take(MAX_FILE).read_to_end(&mut payload)?;
         let expected = header_of(key, &payload);
         if header != expected {
