@@ -22,6 +22,8 @@ mod mcp_docs;
 #[cfg(test)]
 mod mcp_liveness;
 #[cfg(test)]
+mod mcp_serve;
+#[cfg(test)]
 mod plugin_author;
 #[cfg(test)]
 mod plugin_cases;
