@@ -32,6 +32,12 @@ impl Component {
     /// Finds what a path means: a folder with a `plugin.toml`, whose component is `NAME.wasm` in it, or a
     /// component file.
     pub(crate) fn find(path: &Path) -> Result<Component> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let is_file = path.extension().is_some_and(|extension| extension == "wasm");
+        if !path.exists() && (!is_file || parent.is_some_and(|parent| !parent.is_dir())) {
+            let message = "there is no such plugin folder or component file";
+            return Err(Failure::of_file(path, Code::FileUnreadable, message));
+        }
         if path.is_dir() {
             let manifest_file = path.join(manifest::FILE);
             let manifest = read_manifest(&manifest_file)?;

@@ -54,7 +54,7 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Takes what these plugins say of their tools as reviewed, because the operator says so.
-    pub(crate) fn trust(&mut self, trusted: &[PluginId]) -> Result<()> {
+    pub(crate) fn trust(&mut self, trusted: &[PluginId], contracts: &mut Contracts) -> Result<()> {
         for name in trusted {
             let Some(found) = self.plugins.iter_mut().find(|loaded| loaded.plugin.id() == name) else {
                 let known = self.plugins.iter().map(|loaded| loaded.plugin.id().as_str());
@@ -63,6 +63,8 @@ impl Loaded {
                 return Err(Failure::new(Code::PluginInvalid, message));
             };
             found.trust = Trust::BuiltIn;
+            // An older review of the same tool would count as drift.
+            found.plugin.tools().iter().for_each(|tool| contracts.remove(&tool.name));
         }
         Ok(())
     }
@@ -128,8 +130,15 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 loaded.left_out.push((chosen.name, chosen.wasm));
             }
             Err(error) => {
-                let unasked = error.code() == Code::PluginGrantMissing && dirs_given && unasked;
-                let hint = if unasked { "; no `plugin.toml` beside it asks for directories" } else { "" };
+                let hint = match (error.code(), dirs_given, unasked) {
+                    (Code::PluginGrantMissing, true, true) => {
+                        "; its `plugin.toml` asks for no directories: set `dirs` under `[asks]`"
+                    }
+                    (Code::PluginGrantMissing, false, _) => {
+                        "; grant a folder with `--dir DIR`, or `dirs` of its `[[plugin]]` in t2m.toml"
+                    }
+                    _ => "",
+                };
                 let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
                 return Err(Failure::new(error.code(), message));
             }
@@ -295,11 +304,12 @@ pub(crate) fn registry(loaded: &Loaded, contracts: &Contracts) -> Result<Registr
 }
 
 /// What to grant to a tool that writes files and would only find directories that it may read.
-fn lacks_writable_dir(tool: &ToolDescriptor) -> Option<(ToolName, String)> {
+pub(crate) fn lacks_writable_dir(tool: &ToolDescriptor) -> Option<(ToolName, String)> {
     let writes_files = !tool.effect.is_read_only() && tool.writes.iter().any(|key| key.starts_with("file:"));
     let name = &tool.name;
-    let message =
-        format!("`{name}` writes, and its plugin was granted no directory to write in; grant `--dir DIR:rw`");
+    let message = format!(
+        "`{name}` writes, and its plugin was granted no directory to write in; grant one with `--dir DIR:rw`"
+    );
     writes_files.then(|| (name.clone(), message))
 }
 

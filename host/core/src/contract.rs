@@ -184,6 +184,11 @@ impl Contracts {
         self.by_tool.insert(contract.tool.clone(), contract);
     }
 
+    /// Forgets the contract of a tool.
+    pub fn remove(&mut self, tool: &ToolName) {
+        self.by_tool.remove(tool);
+    }
+
     /// The contract of a tool.
     pub fn get(&self, tool: &ToolName) -> Option<&Contract> {
         self.by_tool.get(tool)

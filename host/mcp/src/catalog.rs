@@ -14,7 +14,7 @@ use t2m_core::code::Code;
 use t2m_core::dispatch::{Bound, Dispatcher};
 use t2m_core::document::Report;
 use t2m_core::id::ToolName;
-use t2m_core::problem::Problems;
+use t2m_core::problem::{Problems, did_you_mean};
 
 use crate::convert;
 use crate::workflow::WorkflowRunner;
@@ -40,11 +40,13 @@ pub(crate) enum Target {
 }
 
 impl Catalog {
-    /// Every tool that is bound to a reviewed contract, and these workflows. Two of one name are a fault; all
-    /// faults are reported at once.
+    /// Every tool that is bound to a reviewed contract, and these workflows; of all of them those in `only`, if it
+    /// names any. Two of one name are a fault, and so is a name in `only` that there isn't; all faults are
+    /// reported at once.
     pub fn new(
         dispatcher: Arc<Dispatcher>,
         workflows: impl IntoIterator<Item = Arc<dyn WorkflowRunner>>,
+        only: &[ToolName],
     ) -> Result<Catalog, Problems> {
         let report = Report::default();
         let mut entries = BTreeMap::new();
@@ -67,6 +69,18 @@ impl Catalog {
             if let Some(shown) = shown(&name, convert::workflow(tool), &report) {
                 entries.insert(name, Entry { shown, target: Target::Workflow(workflow) });
             }
+        }
+        for name in only.iter().filter(|name| !entries.contains_key(*name)) {
+            let near = did_you_mean(name.as_str(), entries.keys().map(ToolName::as_str));
+            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            report.add(
+                Code::ToolUnknown,
+                format!("/{name}"),
+                format!("nothing here is named `{name}`{hint}"),
+            );
+        }
+        if !only.is_empty() {
+            entries.retain(|name, _| only.contains(name));
         }
         report.finish(Some(Catalog { dispatcher, entries }))
     }
@@ -101,7 +115,7 @@ impl Catalog {
     /// Why nothing of that name can be called, with the nearest name that can.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let known = self.entries.keys().map(ToolName::as_str);
-        match t2m_core::problem::did_you_mean(name, known) {
+        match did_you_mean(name, known) {
             Some(near) => format!("unknown tool `{name}`; did you mean `{near}`?"),
             None => format!("unknown tool `{name}`"),
         }

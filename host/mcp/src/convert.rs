@@ -95,8 +95,22 @@ pub(crate) fn error(error: &CallError) -> CallToolResult {
     }
     if let Some(request) = &error.approval {
         put("approval", json!(request.id()));
+        // The person who can approve reads the log; the client's user reads the result. Arguments stay out.
+        tracing::warn!(
+            "{}; to approve it, add the id to the file of `--approvals` and reload",
+            error.message
+        );
     }
-    failed(error.code, &error.message, details)
+    // All that a model can act on is in the text; most clients show it nothing else.
+    let mut message = error.message.clone();
+    for fault in error.faults.iter().skip(1) {
+        let place = if fault.pointer.is_empty() { "the top level" } else { &fault.pointer };
+        message.push_str(&format!("; at {place}: {}", fault.message));
+    }
+    if let Some(code) = &error.tool_code {
+        message.push_str(&format!(" (the tool's own code: {code})"));
+    }
+    failed(error.code, &message, details)
 }
 
 /// A workflow that gave no result.

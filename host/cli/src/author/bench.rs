@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts, Review};
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
@@ -16,11 +17,12 @@ use t2m_core::dispatch::{
 use t2m_core::id::{NodeId, PluginId, RunId, ToolName};
 use t2m_core::policy::Policy;
 use t2m_core::tool::{Content, Reply, ToolDescriptor};
-use t2m_sandbox::{DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox};
+use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox};
 
 use crate::component::Component;
 use crate::failure::{Failure, Result};
 use crate::manifest::Asks;
+use crate::plugins;
 
 /// A component that can be loaded again and again.
 pub(crate) struct Bench {
@@ -43,7 +45,7 @@ impl Bench {
     pub(crate) fn new(sandbox: Sandbox, component: &Component) -> Result<Bench> {
         let wasm = component.read()?;
         let invalid = |error: t2m_core::id::InvalidName| {
-            Failure::of_file(&component.wasm, t2m_core::code::Code::PluginInvalid, error.to_string())
+            Failure::of_file(&component.wasm, Code::PluginInvalid, error.to_string())
         };
         let name = PluginId::new(component.name()).map_err(invalid)?;
         let asks = component.manifest.as_ref().map(|manifest| manifest.asks.clone()).unwrap_or_default();
@@ -52,14 +54,30 @@ impl Bench {
 
     /// Loads the plugin and gives it what it asks for of what it may have.
     pub(crate) async fn load(&self, setup: Setup) -> Result<Loaded> {
+        let given = !setup.dirs.is_empty();
+        let dirs = self.asks.granted(setup.dirs);
+        let reads_only = !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly);
         let source = PluginSource {
             id: self.name.clone(),
             wasm: Arc::clone(&self.wasm),
-            grants: Grants { dirs: self.asks.granted(setup.dirs) },
+            grants: Grants { dirs },
             limits: setup.limits,
         };
-        let plugin = self.sandbox.load(source).await?;
-        let registry = Registry::build([plugin.registration(Trust::External)], &own_contracts(&plugin))?;
+        let plugin = self.sandbox.load(source).await.map_err(|error| {
+            let hint = match (error.code(), given) {
+                (Code::PluginGrantMissing, true) if self.asks == Asks::default() => {
+                    "; plugin.toml asks for no directories: set `dirs` under `[asks]`"
+                }
+                (Code::PluginGrantMissing, false) => "; grant a folder with `--dir DIR`",
+                _ => "",
+            };
+            Failure::new(error.code(), format!("{}{hint}", error.message()))
+        })?;
+        let mut tools = plugin.registration(Trust::External);
+        if reads_only {
+            tools.lacking = tools.tools.iter().filter_map(plugins::lacks_writable_dir).collect();
+        }
+        let registry = Registry::build([tools], &own_contracts(&plugin))?;
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry,
             policy: setup.policy,

@@ -26,7 +26,10 @@ impl Completions {
     pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Args::command(), "t2m-host", &mut script);
-        out.raw(&String::from_utf8_lossy(&script));
+        // clap_complete names the states of a program with a hyphen in two ways (clap #6421); with one, bash
+        // completes below the first word.
+        let script = String::from_utf8_lossy(&script).replace("t2m__subcmd__host", "t2m__host");
+        out.raw(&script);
         Ok(Exit::Done)
     }
 }

@@ -119,6 +119,11 @@ impl ReviewCommand {
             }
         }
         let asks = self.approve.is_empty() && std::io::stdin().is_terminal() && !out.is_json();
+        if self.reviewer.is_none() && (asks || !self.approve.is_empty()) {
+            // Before anybody reads and answers in vain.
+            let message = "who agrees isn't known: `--reviewer NAME`, or the variable USER, says it";
+            return Err(Failure::new(Code::InputMissing, message));
+        }
         let now = now()?;
         let mut changed = false;
         for entry in &mut entries {
@@ -131,10 +136,7 @@ impl ReviewCommand {
             let agreed = !entry.reviewed
                 && (self.approve.iter().any(|(_, digest)| *digest == entry.digest) || (asks && ask(entry)?));
             if agreed {
-                let Some(by) = self.reviewer.clone() else {
-                    let message = "who agrees isn't known; name them with `--reviewer NAME`";
-                    return Err(Failure::new(Code::FieldMissing, message));
-                };
+                let by = self.reviewer.clone().unwrap_or_default();
                 let review = Review { by, at: now.clone(), digest: entry.digest };
                 entry.contract.review = Some(review);
                 contracts.insert(entry.contract.clone());
@@ -146,6 +148,13 @@ impl ReviewCommand {
         }
         if changed {
             out.note(format!("wrote {}", path.display()));
+            if workflow.is_none() && self.contracts.is_none() && named.is_none() {
+                let full = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+                out.note(format!(
+                    "it counts in this folder; elsewhere, and for MCP clients, add `--contracts {}`",
+                    full.display()
+                ));
+            }
         }
         Ok(finish(&entries, &path, out))
     }

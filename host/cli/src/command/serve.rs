@@ -7,6 +7,7 @@
 
 mod reload;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{ApprovalGate, Bound, Clock, Dispatcher, DispatcherParts, NestedLimits};
-use t2m_core::id::{PluginId, RunId};
+use t2m_core::id::{PluginId, RunId, ToolName};
+use t2m_core::workflow::VerifiedWorkflow;
 use t2m_mcp::{Catalog, ToolServer, WorkflowRunner};
 use t2m_runtime::{GivenApprovals, SystemClock};
 use t2m_sandbox::Sandbox;
@@ -49,10 +51,13 @@ pub(crate) struct Serve {
     /// each workflow
     #[arg(long, value_name = "FILE")]
     contracts: Option<PathBuf>,
-    /// Take what this plugin says of its tools as reviewed, whatever its component holds: for a plugin of your
-    /// own while you write it. Repeat for more
+    /// Take what this plugin says of its tools as reviewed, whatever its component holds and whatever was reviewed
+    /// before: for a plugin of your own while you write it. Repeat for more
     #[arg(long, value_name = "PLUGIN")]
     trust: Vec<PluginId>,
+    /// Offer only this tool or workflow; repeat for more. A workflow may still call tools that aren't offered
+    #[arg(long, value_name = "NAME")]
+    offer: Vec<ToolName>,
     /// Approve one request, by the id that a refused call named; repeat for more
     #[arg(long, value_name = "ID")]
     approve: Vec<Digest>,
@@ -129,9 +134,9 @@ impl Serve {
     ) -> Result<Catalog> {
         let offered = self.workflows(config);
         let workflows = offered.iter().map(|offer| read_workflow(&offer.path)).collect::<Result<Vec<_>>>()?;
-        let contracts = self.read_contracts(config_path, &offered)?;
+        let mut contracts = self.read_contracts(config_path, &offered)?;
         let mut loaded = plugins::load(sandbox, &self.plugins, config).await?;
-        loaded.trust(&self.trust)?;
+        loaded.trust(&self.trust, &mut contracts)?;
         let given = given_approvals(&self.approve, self.approvals.as_deref())?;
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry: plugins::registry(&loaded, &contracts)?,
@@ -141,12 +146,13 @@ impl Serve {
             events: None,
             nested: NestedLimits::default(),
         });
-        tell_hidden(&dispatcher, out);
+        tell_hidden(&dispatcher, &self.plugins, out);
         let mut runners: Vec<Arc<dyn WorkflowRunner>> = Vec::new();
         for (offer, workflow) in offered.iter().zip(workflows) {
+            tell_unbound(&offer.path, &workflow, &dispatcher, out);
             runners.push(Arc::new(ServedWorkflow::new(offer, workflow, &dispatcher, config.run.clone())?));
         }
-        let catalog = Catalog::new(dispatcher, runners)?;
+        let catalog = Catalog::new(dispatcher, runners, &self.offer)?;
         // Nothing can fail any more, and a reload that fails must change nothing.
         approvals.replace(given);
         Ok(catalog)
@@ -181,6 +187,7 @@ impl Serve {
         let mut files = vec![config::file_in_use(config_path).unwrap_or(Path::new(config::USUAL)).to_owned()];
         files.push(contracts::shared_file(config_path));
         files.extend(self.contracts.clone());
+        files.extend(self.approvals.clone());
         for offer in self.workflows(config) {
             files.push(contracts::workflow_file(&offer.path, None));
             files.push(offer.path);
@@ -190,8 +197,25 @@ impl Serve {
     }
 }
 
+/// Says which nodes of a workflow can't run because of their tool, and why. The workflow is offered all the same:
+/// a reload may bring the tool.
+fn tell_unbound(path: &Path, workflow: &VerifiedWorkflow, dispatcher: &Dispatcher, out: &mut Out) {
+    let tools: BTreeSet<&ToolName> = workflow.workflow().nodes.iter().map(|node| &node.tool).collect();
+    for tool in tools {
+        let why = match dispatcher.registry().get(tool) {
+            None => dispatcher.registry().unknown(tool),
+            Some(found) => match &found.bound {
+                Bound::Reviewed { .. } => continue,
+                _ => format!("`{tool}` is not reviewed"),
+            },
+        };
+        out.note(format!("calls of workflow `{}` will fail: {why}", path.display()));
+    }
+}
+
 /// Says which tools a client won't see, and why.
-fn tell_hidden(dispatcher: &Dispatcher, out: &mut Out) {
+fn tell_hidden(dispatcher: &Dispatcher, args: &PluginArgs, out: &mut Out) {
+    let mut hidden = false;
     for registered in dispatcher.registry().iter() {
         let (plugin, tool) = (&registered.plugin, &registered.descriptor.name);
         let why = match &registered.bound {
@@ -202,5 +226,13 @@ fn tell_hidden(dispatcher: &Dispatcher, out: &mut Out) {
             }
         };
         out.note(format!("tool `{tool}` of plugin `{plugin}` is not offered: {why}"));
+        hidden = true;
+    }
+    if hidden {
+        let tools: String = args.tools.iter().map(|tool| format!(" --tool {tool}")).collect();
+        out.note(format!(
+            "contracts count from `--contracts`, beside workflows, and from `t2m.contracts.json` beside the \
+             configuration or in this folder; `t2m-host review{tools}` writes that"
+        ));
     }
 }

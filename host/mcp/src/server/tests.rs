@@ -54,7 +54,7 @@ fn server() -> ToolServer {
         events: None,
         nested: NestedLimits::default(),
     });
-    let catalog = Catalog::new(dispatcher, []).unwrap();
+    let catalog = Catalog::new(dispatcher, [], &[]).unwrap();
     ToolServer::new(catalog, RunId::new("mcp").unwrap())
 }
 

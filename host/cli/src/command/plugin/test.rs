@@ -98,7 +98,8 @@ pub(crate) async fn round(
         }
     };
     if cases.is_empty() {
-        let message = format!("there are no cases in {}", trial::folder_of(component).display());
+        let which = filter.map(|filter| format!(" whose name contains `{filter}`")).unwrap_or_default();
+        let message = format!("there are no cases{which} in {}", trial::folder_of(component).display());
         return Err(Failure::new(Code::FileUnreadable, message));
     }
     let args = PluginArgs { cache_dir, ..PluginArgs::default() };
