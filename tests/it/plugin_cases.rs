@@ -47,7 +47,7 @@ fn a_case_acts_in_a_directory_of_its_own() -> Outcome<()> {
         (
             "read-only",
             write_case(json!({
-                "files": {"content": {"a.txt": "A"}}, "expect": {"error": {"code": "tool-failed"}},
+                "files": {"content": {"a.txt": "A"}}, "expect": {"error": {"code": "plugin-grant-missing"}},
                 "files_after": {"a.txt": "A"},
             })),
         ),

@@ -53,6 +53,13 @@ pub(crate) enum Command {
     Completions(completions::Completions),
 }
 
+impl Command {
+    /// Whether it serves others until they end it.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self, Command::Serve(_))
+    }
+}
+
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     let named = args.config.as_deref();
     match args.command {

@@ -26,7 +26,7 @@ use clap::Parser;
 fn main() -> std::process::ExitCode {
     let args = args::Args::parse();
     let mut out = out::Out::new(args.format, args.quiet);
-    out::init_log(args.verbose);
+    out::init_log(args.verbose, args.command.is_server());
     let ran = command::run(args, &mut out);
     let exit = match ran.and_then(|exit| out.check().map(|()| exit)) {
         Ok(exit) => exit,

@@ -7,11 +7,13 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::SyncSender;
 
 use serde_json::{Value, json};
 use t2m_core::code::Code;
 use t2m_core::problem::Place;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::args::Format;
 use crate::failure::Failure;
@@ -162,7 +164,8 @@ pub(crate) fn pretty(value: &Value) -> String {
 }
 
 /// Logs go to standard error: warnings by default, `-v` for more, `T2M_LOG` for a filter of one's own.
-pub(crate) fn init_log(verbose: u8) {
+/// A server's log must not wait for whoever reads it, so `queued` lines that find no room are dropped.
+pub(crate) fn init_log(verbose: u8, queued: bool) {
     let level = match verbose {
         0 => "warn",
         1 => "info",
@@ -174,9 +177,42 @@ pub(crate) fn init_log(verbose: u8) {
     let filter = EnvFilter::try_from_env("T2M_LOG").unwrap_or_else(|_| usual());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(log_writer(queued))
         .with_ansi(std::io::stderr().is_terminal())
         .init();
+}
+
+/// Lines that wait to be written. Each is at most a guest's message, 64 KiB.
+const LOG_QUEUE: usize = 64;
+
+fn log_writer(queued: bool) -> BoxMakeWriter {
+    if !queued {
+        return BoxMakeWriter::new(std::io::stderr);
+    }
+    let (sender, lines) = std::sync::mpsc::sync_channel::<Vec<u8>>(LOG_QUEUE);
+    let thread = std::thread::Builder::new().name("t2m-log".to_owned()).spawn(move || {
+        for line in lines {
+            let _ = std::io::stderr().write_all(&line);
+        }
+    });
+    match thread {
+        Ok(_) => BoxMakeWriter::new(move || QueuedLog(sender.clone())),
+        Err(_) => BoxMakeWriter::new(std::io::stderr),
+    }
+}
+
+/// Takes one line, which the subscriber writes in one piece.
+struct QueuedLog(SyncSender<Vec<u8>>);
+
+impl Write for QueuedLog {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let _ = self.0.try_send(line.to_vec());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

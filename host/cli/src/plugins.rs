@@ -12,7 +12,7 @@ use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts};
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{Registry, Trust};
-use t2m_core::id::{InvalidName, PluginId, ToolName};
+use t2m_core::id::{PluginId, ToolName};
 use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
@@ -53,6 +53,11 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    fn names(&self) -> impl Iterator<Item = &PluginId> {
+        let left_out = self.left_out.iter().map(|(name, _)| name);
+        self.plugins.iter().map(|loaded| loaded.plugin.id()).chain(left_out)
+    }
+
     /// Takes what these plugins say of their tools as reviewed, because the operator says so.
     pub(crate) fn trust(&mut self, trusted: &[PluginId], contracts: &mut Contracts) -> Result<()> {
         for name in trusted {
@@ -112,6 +117,12 @@ fn usual_cache_dir() -> Option<PathBuf> {
 pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Loaded> {
     let mut loaded = Loaded { plugins: Vec::new(), left_out: Vec::new() };
     for chosen in choose(args, config)? {
+        if loaded.names().any(|name| *name == chosen.name) {
+            // A name stands for one plugin: grants, limits and trust go by it.
+            let message =
+                format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
+            return Err(Failure::new(Code::IdDuplicate, message));
+        }
         let dirs = chosen.dirs.iter().chain(&args.dirs);
         let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
         let dirs_given = !dirs.is_empty();
@@ -281,13 +292,21 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
 fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
     let found = Component::find(path)?;
     let wasm = found.read()?;
-    let (name, asks) = match found.manifest {
-        Some(manifest) => (manifest.name, manifest.asks),
-        None => {
-            let invalid = |error: InvalidName| Failure::of_file(path, Code::PluginInvalid, error.to_string());
-            (name.map_or_else(|| PluginId::new(found.name()).map_err(invalid), Ok)?, Asks::default())
+    let invalid = |message: String| Failure::of_file(path, Code::PluginInvalid, message);
+    let own = PluginId::new(found.name()).map_err(|error| invalid(error.to_string()))?;
+    let asks = found.manifest.as_ref().map(|manifest| manifest.asks.clone()).unwrap_or_default();
+    let name = match name {
+        // The operator's grants, limits and trust are for the plugin of that name.
+        Some(name) if found.manifest.is_some() && name != own => {
+            let message = format!("the configuration names it `{name}` and its `plugin.toml` `{own}`");
+            return Err(invalid(message));
         }
+        Some(name) => name,
+        None => own,
     };
+    if is_built_in(name.as_str()) {
+        return Err(invalid(format!("`{name}` is the name of a built-in plugin; give it another one")));
+    }
     Ok(Chosen { name, wasm, trust: Trust::External, asks, dirs, limits, by_default: false })
 }
 

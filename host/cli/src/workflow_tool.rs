@@ -125,7 +125,7 @@ fn describe(name: ToolName, workflow: &VerifiedWorkflow, dispatcher: &Dispatcher
         name,
         description: format!(
             "Runs the recorded procedure `{}`: {} calls ({tools}{more}).",
-            workflow.name,
+            plain(&workflow.name),
             workflow.nodes.len()
         ),
         input_schema: workflow::input_schema(workflow),
@@ -135,6 +135,14 @@ fn describe(name: ToolName, workflow: &VerifiedWorkflow, dispatcher: &Dispatcher
         effect: effect.unwrap_or(Effect::Pure),
         idempotency: if idempotent { Idempotency::Idempotent } else { Idempotency::NonIdempotent },
     }
+}
+
+/// The start of somebody's name for a workflow, without what could pass for more than a name: the model reads it.
+fn plain(name: &str) -> String {
+    name.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | ':'))
+        .take(80)
+        .collect()
 }
 
 fn failure(code: Code, message: String) -> WorkflowFailure {

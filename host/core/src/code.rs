@@ -199,6 +199,8 @@ codes! {
     ResultNotJson = "result-not-json", Failed, Guest, IfReadOnly, "report it to the plugin's author";
     /// Nested calls go deeper than the limit.
     NestedTooDeep = "nested-too-deep", Limit, Guest, Never, "call fewer tools from tools";
+    /// A nested call would do more than the contract of the tool that makes it says.
+    NestedEffect = "nested-effect", Denied, Guest, AfterChange, "declare the worst effect of the tools that it calls, and review it again";
     /// A call made more nested calls than the limit.
     NestedTooMany = "nested-too-many", Limit, Guest, Never, "call fewer tools from tools";
 

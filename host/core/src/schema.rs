@@ -63,6 +63,9 @@ pub struct Schema {
     validator: jsonschema::Validator,
 }
 
+/// Longest message about one fault, in characters.
+const MAX_MESSAGE: usize = 500;
+
 /// One thing in a value that the schema doesn't allow.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Fault {
@@ -187,7 +190,12 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let whole = error.instance().to_string();
     let text = error.to_string();
     let text = if whole.len() > 60 { text.replace(&whole, &shown(error.instance())) } else { text };
-    text.replace(['\n', '\r'], " ")
+    let text = text.replace(['\n', '\r'], " ");
+    // A message may list every name of an object; its sender knows them.
+    if text.chars().count() <= MAX_MESSAGE {
+        return text;
+    }
+    format!("{}...", text.chars().take(MAX_MESSAGE).collect::<String>())
 }
 
 impl fmt::Debug for Schema {

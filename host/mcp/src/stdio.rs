@@ -33,12 +33,20 @@ use outbox::{Outbox, Sent};
 
 pub use streams::standard_streams;
 
-/// Tool calls that are handed on at a time. 64: four for each slot of the sandbox, so that none is ever idle.
-const MAX_CALLS: usize = 64;
+/// Tool calls that are handed on at a time. 32: two for each slot of the sandbox, so that none is ever idle.
+const MAX_CALLS: usize = 32;
 
-/// Bytes of calls that are read ahead while others run: 16 MiB, twice the largest message. When they are full
-/// nothing is read, and the client's writes wait.
-const MAX_WAITING: usize = 16 << 20;
+/// Bytes of calls that are handed on at a time, and again of calls that are read ahead meanwhile: 8 MiB, twice the
+/// largest message; parsed, they may take sixteen times as much. When both are full nothing is read, and the
+/// client's writes wait.
+const MAX_BYTES: usize = 8 << 20;
+
+/// Subscriptions of one client at a time. One is of use; 16 leave room for whoever opens one for each window.
+const MAX_SUBSCRIPTIONS: usize = 16;
+
+/// Ids of cancelled requests that are remembered. Their work may go on for a moment, and a new request of the
+/// same id would be stopped with it; the protocol forbids to use an id twice anyway.
+const MAX_CANCELLED: usize = 4096;
 
 /// Bytes of answers that the client has not read. When there are more, nothing is read either.
 const MAX_UNSENT: usize = 8 << 20;
@@ -53,11 +61,17 @@ pub(crate) struct StdioTransport<R, W> {
     outbox: Outbox<W>,
     /// Every request without an answer so far.
     open: HashMap<RequestId, Stage>,
-    /// Calls that were read and not handed on yet, in order.
-    waiting: VecDeque<(ClientJsonRpcMessage, RequestId, usize)>,
+    /// Calls that were read and not handed on yet, in order; an id whose call is gone was cancelled.
+    order: VecDeque<RequestId>,
+    waiting: HashMap<RequestId, (ClientJsonRpcMessage, usize)>,
     waiting_bytes: usize,
-    /// Calls that were handed on.
+    /// Calls that were handed on, and their bytes.
     calls: usize,
+    call_bytes: usize,
+    subscriptions: usize,
+    cancelled: VecDeque<RequestId>,
+    /// The client has said that it is ready; saying it again means nothing.
+    ready: bool,
     /// A request was handed on; before that a notification would end the protocol's handshake.
     begun: bool,
     /// The client closed its side; what still runs has until then.
@@ -70,8 +84,8 @@ pub(crate) struct StdioTransport<R, W> {
 enum Stage {
     /// A call that waits for others.
     Waiting,
-    /// A call that was handed on.
-    Call,
+    /// A call of so many bytes that was handed on.
+    Call(usize),
     /// Something else that was handed on.
     Other,
     /// A subscription, which is never answered while the client is there.
@@ -111,9 +125,14 @@ where
             lines: Lines::new(input),
             outbox: Outbox::new(output),
             open: HashMap::new(),
-            waiting: VecDeque::new(),
+            order: VecDeque::new(),
+            waiting: HashMap::new(),
             waiting_bytes: 0,
             calls: 0,
+            call_bytes: 0,
+            subscriptions: 0,
+            cancelled: VecDeque::new(),
+            ready: false,
             begun: false,
             ends_at: None,
             ended: Arc::default(),
@@ -142,7 +161,7 @@ where
                 return Some(call);
             }
             if let Some(ends_at) = self.ends_at {
-                if self.unanswered() == 0 && self.outbox.unsent() == 0 {
+                if self.unanswered() == 0 && self.outbox.is_idle() {
                     return None;
                 }
                 tokio::select! {
@@ -153,7 +172,7 @@ where
                     }
                 }
             }
-            let may_read = self.waiting_bytes < MAX_WAITING && self.outbox.unsent() < MAX_UNSENT;
+            let may_read = self.waiting_bytes < MAX_BYTES && self.outbox.unsent() < MAX_UNSENT;
             let read = tokio::select! {
                 line = self.lines.next(), if may_read => Read::of(&line),
                 () = self.outbox.progress() => continue,
@@ -165,14 +184,26 @@ where
     }
 
     fn next_waiting(&mut self) -> Option<ClientJsonRpcMessage> {
-        if self.calls >= MAX_CALLS {
-            return None;
+        while self.may_hand_on() {
+            let id = self.order.pop_front()?;
+            if let Some((call, bytes)) = self.waiting.remove(&id) {
+                self.waiting_bytes -= bytes;
+                self.hand_on(id, bytes);
+                return Some(call);
+            }
         }
-        let (call, id, bytes) = self.waiting.pop_front()?;
-        self.waiting_bytes -= bytes;
+        None
+    }
+
+    /// Whether one more call may run. A client that doesn't read its answers gets no further ones.
+    fn may_hand_on(&self) -> bool {
+        self.calls < MAX_CALLS && self.call_bytes < MAX_BYTES && self.outbox.unsent() < MAX_UNSENT
+    }
+
+    fn hand_on(&mut self, id: RequestId, bytes: usize) {
         self.calls += 1;
-        self.open.insert(id, Stage::Call);
-        Some(call)
+        self.call_bytes += bytes;
+        self.open.insert(id, Stage::Call(bytes));
     }
 
     /// Requests that the client may still want answered.
@@ -198,7 +229,12 @@ where
         match incoming {
             Incoming::Request { id, kind, message } => self.request(id, kind, message, size),
             Incoming::Cancelled { id, message } => self.cancelled(&id, message),
+            Incoming::Ready(message) if self.begun && !self.ready => {
+                self.ready = true;
+                Some(message)
+            }
             Incoming::Other(message) if self.begun => Some(message),
+            Incoming::Ready(_) => None,
             Incoming::Other(_) => {
                 tracing::debug!(
                     "something that is no request came before the first request, and was dropped"
@@ -221,51 +257,62 @@ where
         message: ClientJsonRpcMessage,
         size: usize,
     ) -> Option<ClientJsonRpcMessage> {
-        if self.open.contains_key(&id) {
-            let message = format!("the id {id} belongs to a request that isn't answered yet");
+        if self.open.contains_key(&id) || self.cancelled.contains(&id) {
+            let message = format!("the id {id} belongs to a request that isn't over yet or was cancelled");
             self.refuse(None, ErrorData::new(ErrorCode::INVALID_REQUEST, message, None));
             return None;
         }
-        self.begun = true;
-        let stage = match kind {
-            Kind::Call if self.calls >= MAX_CALLS || !self.waiting.is_empty() => {
+        match kind {
+            Kind::Call if !self.may_hand_on() || !self.waiting.is_empty() => {
                 self.waiting_bytes += size;
-                self.waiting.push_back((message, id.clone(), size));
+                self.order.push_back(id.clone());
+                self.waiting.insert(id.clone(), (message, size));
                 self.open.insert(id, Stage::Waiting);
                 return None;
             }
-            Kind::Call => {
-                self.calls += 1;
-                Stage::Call
+            Kind::Call => self.hand_on(id, size),
+            Kind::Subscription if self.subscriptions >= MAX_SUBSCRIPTIONS => {
+                let message = format!("at most {MAX_SUBSCRIPTIONS} subscriptions at a time");
+                self.refuse(Some(id), ErrorData::new(ErrorCode::INVALID_REQUEST, message, None));
+                return None;
             }
-            Kind::Subscription => Stage::Subscription,
-            Kind::Other => Stage::Other,
-        };
-        self.open.insert(id, stage);
+            Kind::Subscription => {
+                self.subscriptions += 1;
+                self.open.insert(id, Stage::Subscription);
+            }
+            Kind::Other => drop(self.open.insert(id, Stage::Other)),
+        }
+        self.begun = true;
         Some(message)
     }
 
     /// A cancelled call that waits is forgotten here; the protocol's loop stops one that runs.
     fn cancelled(&mut self, id: &RequestId, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
-        let stage = self.close(id)?;
-        if stage == Stage::Waiting {
-            let bytes = &mut self.waiting_bytes;
-            self.waiting.retain(|(_, waiting, size)| {
-                let keep = waiting != id;
-                if !keep {
-                    *bytes -= size;
+        match self.close(id)? {
+            Stage::Waiting => None,
+            _ => {
+                self.cancelled.push_back(id.clone());
+                if self.cancelled.len() > MAX_CANCELLED {
+                    self.cancelled.pop_front();
                 }
-                keep
-            });
-            return None;
+                Some(message)
+            }
         }
-        Some(message)
     }
 
     fn close(&mut self, id: &RequestId) -> Option<Stage> {
         let stage = self.open.remove(id)?;
-        if stage == Stage::Call {
-            self.calls -= 1;
+        match stage {
+            Stage::Waiting => {
+                let bytes = self.waiting.remove(id).map_or(0, |(_, bytes)| bytes);
+                self.waiting_bytes -= bytes;
+            }
+            Stage::Call(bytes) => {
+                self.calls -= 1;
+                self.call_bytes -= bytes;
+            }
+            Stage::Subscription => self.subscriptions -= 1,
+            Stage::Other => {}
         }
         Some(stage)
     }

@@ -155,8 +155,10 @@ impl State {
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && c != '\t' {
-            out.extend(c.escape_default());
+        // Also what turns the direction of writing, and Unicode's own ends of lines.
+        let steers = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if (c.is_control() && c != '\t') || steers {
+            out.extend(c.escape_unicode());
         } else {
             out.push(c);
         }

@@ -134,7 +134,7 @@ impl Serve {
     ) -> Result<Catalog> {
         let offered = self.workflows(config);
         let workflows = offered.iter().map(|offer| read_workflow(&offer.path)).collect::<Result<Vec<_>>>()?;
-        let mut contracts = self.read_contracts(config_path, &offered)?;
+        let mut contracts = self.read_contracts(config_path, &offered, &workflows)?;
         let mut loaded = plugins::load(sandbox, &self.plugins, config).await?;
         loaded.trust(&self.trust, &mut contracts)?;
         let given = given_approvals(&self.approve, self.approvals.as_deref())?;
@@ -166,15 +166,23 @@ impl Serve {
 
     /// The contracts in force. For a tool in several files, the first of these counts: the named file, the shared
     /// one, those beside the workflows.
-    fn read_contracts(&self, config: Option<&Path>, offered: &[WorkflowConfig]) -> Result<Contracts> {
+    /// What lies beside a workflow counts for the tools that it calls, and for no others: it may come from
+    /// whoever wrote the workflow.
+    fn read_contracts(
+        &self,
+        config: Option<&Path>,
+        offered: &[WorkflowConfig],
+        workflows: &[VerifiedWorkflow],
+    ) -> Result<Contracts> {
         let mut found = contracts::default_contracts(config, self.contracts.as_deref())?;
-        for offer in offered {
+        for (offer, workflow) in offered.iter().zip(workflows) {
+            let calls = |tool: &ToolName| workflow.workflow().nodes.iter().any(|node| node.tool == *tool);
             let beside = contracts::workflow_file(&offer.path, None);
             if !beside.exists() {
                 continue;
             }
             for contract in contracts::read(&beside)?.iter() {
-                if found.get(&contract.tool).is_none() {
+                if calls(&contract.tool) && found.get(&contract.tool).is_none() {
                     found.insert(contract.clone());
                 }
             }

@@ -44,6 +44,8 @@ pub enum Origin {
 #[derive(Debug, Clone)]
 pub struct NestedOrigin {
     pub(super) workflow: Option<Digest>,
+    /// The effect of the contract of the tool that makes the call.
+    pub(super) effect: Effect,
     pub(super) depth: u32,
     pub(super) budget: Arc<AtomicU32>,
 }
@@ -146,6 +148,7 @@ pub struct NestedCalls {
     pub(super) run: RunId,
     pub(super) node: NodeId,
     pub(super) workflow: Option<Digest>,
+    pub(super) effect: Effect,
     pub(super) depth: u32,
     /// What is left for the whole tree of calls under the first one.
     pub(super) budget: Arc<AtomicU32>,
@@ -197,8 +200,12 @@ impl NestedCalls {
         };
         let node = NodeId::new(format!("{head}/{tool}#{number}"))
             .map_err(|error| refuse(Code::Internal, error.to_string()))?;
-        let origin =
-            Origin::Nested(NestedOrigin { workflow: self.workflow, depth, budget: Arc::clone(&self.budget) });
+        let origin = Origin::Nested(NestedOrigin {
+            workflow: self.workflow,
+            effect: self.effect,
+            depth,
+            budget: Arc::clone(&self.budget),
+        });
         let request =
             CallRequest { origin, run: self.run.clone(), node, attempt: 1, tool, arguments, timeout: None };
         self.dispatcher.dispatch(request).await

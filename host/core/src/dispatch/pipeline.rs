@@ -193,6 +193,7 @@ impl Dispatcher {
             run: request.run.clone(),
             node: request.node.clone(),
             workflow: flight.workflow,
+            effect: contract.effect,
             depth: flight.depth,
             budget,
             made: Arc::new(AtomicU32::new(0)),
@@ -286,6 +287,15 @@ impl InFlight<'_> {
                 contract.effect
             );
             return refuse(Code::ContractDrift, message);
+        }
+        if let Origin::Nested(caller) = &self.request.origin
+            && contract.effect > caller.effect
+        {
+            let message = format!(
+                "`{tool}` has effect `{}`, and the tool that calls it was reviewed as `{}`",
+                contract.effect, caller.effect
+            );
+            return refuse(Code::NestedEffect, message);
         }
         if let Some(lacks) = &registered.lacks {
             return refuse(Code::PluginGrantMissing, lacks.clone());

@@ -115,6 +115,8 @@ type Change<T> = Box<dyn Fn(&mut T)>;
 /// How one case differs from a call that succeeds.
 struct Setup {
     tool: &'static str,
+    /// The effect of the tool `outer`, which calls others.
+    outer: Effect,
     node: &'static str,
     assumed: Effect,
     arguments: Value,
@@ -131,6 +133,7 @@ impl Default for Setup {
     fn default() -> Setup {
         Setup {
             tool: "write_it",
+            outer: Effect::Write,
             node: "w",
             assumed: Effect::Write,
             arguments: json!({"n": 1}),
@@ -176,7 +179,7 @@ fn workflow(tool_name: &str, effect: Effect) -> Arc<VerifiedWorkflow> {
 
 fn run(setup: Setup) -> Ran {
     let handler = Digest::of_bytes(b"component");
-    let tools = vec![descriptor("write_it", Effect::Write), descriptor("outer", Effect::Read)];
+    let tools = vec![descriptor("write_it", Effect::Write), descriptor("outer", setup.outer)];
     let mut contracts = Contracts::default();
     let mut digest = Digest::of_bytes(b"");
     for descriptor in &tools {
@@ -264,7 +267,7 @@ fn a_plain_call_passes_every_stage_in_order() {
 fn a_nested_call_passes_every_stage_inside_its_parents_handler() {
     let ran = run(Setup {
         tool: "outer",
-        assumed: Effect::Read,
+        policy: allow_outer(),
         arguments: json!({"inner": "write_it"}),
         ..Setup::default()
     });
@@ -279,12 +282,30 @@ fn a_nested_call_passes_every_stage_inside_its_parents_handler() {
     assert_eq!(ran.acted, 1);
 }
 
+fn allow_outer() -> Policy {
+    Policy { tools: BTreeMap::from([(tool("outer"), Action::Allow)]), ..Policy::default() }
+}
+
+/// P07, T21: a tool that was reviewed as reading can't write through another one, whatever is approved.
+#[test]
+fn a_nested_call_does_no_more_than_its_callers_contract() {
+    let ran = run(Setup {
+        tool: "outer",
+        outer: Effect::Read,
+        assumed: Effect::Read,
+        arguments: json!({"inner": "write_it"}),
+        ..Setup::default()
+    });
+    assert_eq!(ran.result.unwrap_err().code, Code::NestedEffect);
+    assert_eq!(ran.acted, 0);
+}
+
 /// P07: a nested call needs its own approval; the parent's permission doesn't carry over.
 #[test]
 fn a_nested_write_without_its_own_approval_has_no_effect() {
     let ran = run(Setup {
         tool: "outer",
-        assumed: Effect::Read,
+        policy: allow_outer(),
         arguments: json!({"inner": "write_it"}),
         approve: None,
         ..Setup::default()

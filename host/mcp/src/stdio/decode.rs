@@ -43,6 +43,8 @@ pub(super) enum Incoming {
         /// The message.
         message: ClientJsonRpcMessage,
     },
+    /// `notifications/initialized`.
+    Ready(ClientJsonRpcMessage),
     /// Another notification, or a response.
     Other(ClientJsonRpcMessage),
     /// An empty line, or a notification that means nothing here.
@@ -182,6 +184,7 @@ fn notification(method: &str, message: Map<String, Value>) -> Incoming {
                 Some(id) => Incoming::Cancelled { id: id.clone(), message },
                 None => Incoming::Nothing,
             },
+            ClientNotification::InitializedNotification(_) => Incoming::Ready(message),
             _ => Incoming::Other(message),
         },
         _ => Incoming::Nothing,

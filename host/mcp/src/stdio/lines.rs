@@ -6,8 +6,8 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Longest line, in bytes. 8 MiB: twice what a guest may hand over in one result.
-pub(super) const MAX_LINE: usize = 8 << 20;
+/// Longest line, in bytes. 4 MiB: what a guest may hand over in one result, and a second's work to read and check.
+pub(super) const MAX_LINE: usize = 4 << 20;
 
 /// Read at once, and kept when a long line has gone.
 const CHUNK: usize = 64 << 10;

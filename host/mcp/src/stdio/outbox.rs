@@ -30,10 +30,12 @@ struct State<W> {
     output: W,
     unsent: VecDeque<Unsent>,
     unsent_bytes: usize,
+    /// The stream has taken everything and may not have passed it on.
+    flushing: bool,
     broken: bool,
     /// No more messages will come.
     closed: bool,
-    /// The writing task, while it has nothing to write.
+    /// The writing task, once it has had its first turn.
     writer: Option<Waker>,
 }
 
@@ -63,6 +65,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Outbox<W> {
             output,
             unsent: VecDeque::new(),
             unsent_bytes: 0,
+            flushing: false,
             broken: false,
             closed: false,
             writer: None,
@@ -91,11 +94,10 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Outbox<W> {
         if state.unsent.len() > 1 || state.broken {
             return Sent(Some(receiver));
         }
-        // The writing task is asleep: with nothing to write, it waits for `writer`.
-        if state.write(&mut Context::from_waker(Waker::noop())).is_pending()
-            && let Some(writer) = state.writer.take()
-        {
-            writer.wake();
+        // In the name of the writing task, which is asleep: whatever the stream isn't ready for wakes that task.
+        // Before its first turn there is no name to write in, and it finds the message itself.
+        if let Some(writer) = state.writer.clone() {
+            let _ = state.write(&mut Context::from_waker(&writer));
         }
         if state.unsent.is_empty() && !state.broken { Sent(None) } else { Sent(Some(receiver)) }
     }
@@ -103,6 +105,12 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Outbox<W> {
     /// Bytes that the stream hasn't taken.
     pub(super) fn unsent(&self) -> usize {
         self.shared.lock().unsent_bytes
+    }
+
+    /// Whether the stream has passed on everything.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.shared.lock();
+        state.unsent.is_empty() && !state.flushing
     }
 
     /// Whether nothing can be sent any more.
@@ -134,17 +142,13 @@ impl<W: AsyncWrite + Unpin> Shared<W> {
     /// The writing task: writes what there is, then sleeps until there is more.
     fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        let before = state.unsent_bytes;
-        let written = state.write(context);
-        if state.unsent_bytes != before || state.broken {
-            self.progress.notify_one();
-        }
-        if state.broken || (state.closed && state.unsent.is_empty()) {
+        let _ = state.write(context);
+        // Told too often rather than once too little: who waits looks for himself.
+        self.progress.notify_one();
+        if state.broken || (state.closed && state.unsent.is_empty() && !state.flushing) {
             return Poll::Ready(());
         }
-        if written.is_ready() {
-            state.writer = Some(context.waker().clone());
-        }
+        state.writer = Some(context.waker().clone());
         Poll::Pending
     }
 }
@@ -173,7 +177,9 @@ impl<W: AsyncWrite + Unpin> State<W> {
                 }
             }
         }
-        match Pin::new(&mut self.output).poll_flush(context) {
+        let flushed = Pin::new(&mut self.output).poll_flush(context);
+        self.flushing = flushed.is_pending();
+        match flushed {
             Poll::Ready(Err(_)) => self.give_up(),
             flushed => flushed.map(|_| ()),
         }
@@ -183,6 +189,7 @@ impl<W: AsyncWrite + Unpin> State<W> {
         self.broken = true;
         self.unsent.clear();
         self.unsent_bytes = 0;
+        self.flushing = false;
         Poll::Ready(())
     }
 }

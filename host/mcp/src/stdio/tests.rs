@@ -67,7 +67,7 @@ async fn calls_wait_in_order_and_others_pass_them() {
         assert_eq!(client.answer().await["id"], json!(answered));
         assert_eq!(id_of(&host.receive().await.unwrap()), json!(next));
     }
-    assert_eq!((host.waiting.len(), host.waiting_bytes), (0, 0));
+    assert_eq!((host.waiting.len(), host.waiting_bytes, host.order.len()), (0, 0, 0));
 }
 
 /// P13: an id that is in use is refused without taking the answer of the request that has it.
@@ -82,8 +82,19 @@ async fn an_id_in_use_is_refused() {
     let refused = client.answer().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
     host.send(done(1)).await.unwrap();
+    assert_eq!(client.answer().await["id"], json!(1));
     client.send(&call(1)).await;
     assert_eq!(id_of(&host.receive().await.unwrap()), json!(1));
+
+    // What was cancelled may still be ending.
+    client
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        .await;
+    client.send(&call(1)).await;
+    client.send(&call(3)).await;
+    assert!(matches!(host.receive().await.unwrap(), JsonRpcMessage::Notification(_)));
+    assert_eq!(id_of(&host.receive().await.unwrap()), json!(3));
+    assert_eq!(client.answer().await["error"]["code"], json!(-32600));
 }
 
 /// P13: what a client doesn't read is bounded: reading stops until it does.
@@ -105,6 +116,83 @@ async fn a_client_that_does_not_read_is_not_read() {
     let (received, answer) = tokio::join!(&mut receive, client.answer());
     assert_eq!((id_of(&received.unwrap()), &answer["error"]["code"]), (json!(1), &json!(-32603)));
     sent.await.unwrap();
+}
+
+/// P13: calls that were read ahead run only as their answers are read, and as far as their bytes allow.
+#[tokio::test]
+async fn calls_wait_for_room_for_answers_and_arguments() {
+    let (mut client, mut host) = connected(1 << 10);
+    let large = |id: usize| {
+        let text = "x".repeat(MAX_BYTES / 3);
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t", "arguments": {"n": text}}})
+    };
+    let calls = async {
+        for id in 0..8 {
+            client.send(&large(id)).await;
+        }
+        client
+    };
+    let handed_on = async {
+        for id in 0..3 {
+            assert_eq!(id_of(&host.receive().await.unwrap()), json!(id));
+        }
+        let next = tokio::time::timeout(GRACE, host.receive()).await;
+        assert!(next.is_err(), "their bytes are full");
+    };
+    tokio::select! {
+        biased;
+        () = handed_on => {}
+        _ = calls => panic!("all of them were read"),
+    }
+    assert!(host.call_bytes >= MAX_BYTES && host.calls == 3, "{} {}", host.call_bytes, host.calls);
+}
+
+/// P13: a client may say that it is ready, and subscribe, as often as it likes to no effect.
+#[tokio::test]
+async fn what_is_repeated_costs_nothing() {
+    let (mut client, mut host) = connected(1 << 16);
+    client.send(&call(1)).await;
+    host.receive().await.unwrap();
+    for _ in 0..3 {
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    }
+    for id in 0..=MAX_SUBSCRIPTIONS {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+        let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+        client.send(&json!({"jsonrpc": "2.0", "id": format!("s{id}"), "method": "subscriptions/listen", "params": params})).await;
+    }
+    assert!(matches!(host.receive().await.unwrap(), JsonRpcMessage::Notification(_)));
+    for id in 0..MAX_SUBSCRIPTIONS {
+        assert_eq!(id_of(&host.receive().await.unwrap()), json!(format!("s{id}")));
+    }
+    client.send(&call(2)).await;
+    assert_eq!(id_of(&host.receive().await.unwrap()), json!(2));
+    assert_eq!(client.answer().await["id"], json!(format!("s{MAX_SUBSCRIPTIONS}")));
+}
+
+/// P13: a stream that takes messages before it passes them on, as standard output does where it is a file, gets
+/// all of them before the end.
+#[tokio::test]
+async fn nothing_is_lost_in_a_stream_with_a_buffer() {
+    for _ in 0..50 {
+        let (client, host) = tokio::io::duplex(1 << 16);
+        let (mut read, mut write) = tokio::io::split(client);
+        let (input, output) = tokio::io::split(host);
+        let mut host = StdioTransport::new(input, tokio::io::BufWriter::new(output));
+        for id in 0..2 {
+            write.write_all(format!("{}\n", call(id)).as_bytes()).await.unwrap();
+        }
+        write.shutdown().await.unwrap();
+        for id in 0..2 {
+            host.receive().await.unwrap();
+            drop(host.send(done(id)));
+        }
+        assert!(host.receive().await.is_none());
+        drop(host);
+        let mut all = String::new();
+        read.read_to_string(&mut all).await.unwrap();
+        assert_eq!(all.lines().count(), 2, "{all}");
+    }
 }
 
 /// P13: when the client closes its side, what runs is answered, and then the transport ends.

@@ -126,9 +126,12 @@ pub(crate) async fn round(
     Ok(Some(Round { outcomes }))
 }
 
-/// A case belongs to the project and keeps its permissions, unlike what `write_private` writes.
+/// A case belongs to the project and keeps its permissions; it is there as before or as a whole.
 fn write_case(path: &std::path::Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
+    let about = std::fs::metadata(path)
+        .map_err(|error| Failure::of_file(path, Code::FileUnwritable, files::reason(&error)))?;
+    files::write_private(path, text.as_bytes())?;
+    std::fs::set_permissions(path, about.permissions())
         .map_err(|error| Failure::of_file(path, Code::FileUnwritable, files::reason(&error)))
 }
 
