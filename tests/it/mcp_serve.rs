@@ -149,3 +149,36 @@ fn a_workflow_tells_its_progress_and_what_stops_it() -> Outcome<()> {
     assert_eq!(problems.as_array().map(Vec::len), Some(2), "both problems at once: {problems}");
     Ok(())
 }
+
+/// P04: what is neither a file nor a directory is refused at once, where reading it would wait for ever.
+#[test]
+fn a_pipe_in_a_granted_folder_is_no_file() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let file = env.write("data/f", "text")?;
+    let pipe = file.with_file_name("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status()?.success());
+    let mut client = serve(&env, &["--tool", "files", "--dir", "data"])?;
+    client.initialize()?;
+    let refused = client.call_tool("read_text_file", &json!({"path": pipe}))?;
+    assert_eq!(code(&refused), "tool-failed");
+    assert_eq!(refused["result"]["_meta"]["t2m-host/error"]["toolCode"], "not-a-file");
+    Ok(())
+}
+
+/// P13: a client sees what it was offered, and a workflow still calls what it wasn't.
+#[test]
+fn only_what_is_offered_can_be_called() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let flow = t2m_tests::data_dir("../../plugins/math/examples/hypotenuse.json").display().to_string();
+    let mut client = serve(&env, &["--tool", "math", "--workflow", &flow, "--offer", "hypotenuse"])?;
+    client.initialize()?;
+    assert_eq!(names(&mut client, &json!({}))?, ["hypotenuse"]);
+    let hidden = client.call_tool("add", &json!({"a": 1, "b": 2}))?;
+    assert_eq!(hidden["error"]["code"], json!(-32602), "{hidden}");
+    let sum = client.call_tool("hypotenuse", &json!({"first": 3, "second": 4}))?;
+    assert_eq!(sum["result"]["structuredContent"], json!({"result": 5}), "{sum}");
+    let mut client = serve(&env, &["--tool", "math", "--offer", "ad"])?;
+    assert!(!client.wait()?.success());
+    assert!(client.errors().contains("did you mean `add`"), "{}", client.errors());
+    Ok(())
+}

@@ -35,6 +35,11 @@ impl Out {
         self.format == Format::Json
     }
 
+    /// Whether only errors are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether a person may be shown something that moves.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && self.format == Format::Human && std::io::stderr().is_terminal()

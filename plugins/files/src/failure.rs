@@ -24,6 +24,11 @@ pub(crate) fn is_directory(what: &str) -> Error {
     Error::new("is-a-directory", format!("EISDIR: illegal operation on a directory, {what}"))
 }
 
+/// Something is neither a file nor a directory: a pipe, a device, a socket.
+pub(crate) fn not_regular(path: &str) -> Error {
+    Error::new("not-a-file", format!("'{path}' is not a regular file"))
+}
+
 fn of(error: &io::Error, what: &str) -> Error {
     let (code, name, text) = describe(error);
     let text = if text.is_empty() { error.to_string() } else { text.to_owned() };

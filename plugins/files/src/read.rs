@@ -123,8 +123,14 @@ fn whole(path: &str) -> Result<String, Error> {
 /// Opens a file; `action` is what an error says was tried.
 fn open(path: &str, action: &str) -> Result<File, Error> {
     // Asked first, because what opening and reading a directory says differs between systems.
-    if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(failure::is_directory("read"));
+    if let Ok(about) = fs::metadata(path) {
+        if about.is_dir() {
+            return Err(failure::is_directory("read"));
+        }
+        if !about.is_file() {
+            // Opening a named pipe waits for its other end, and nothing can end that wait.
+            return Err(failure::not_regular(path));
+        }
     }
     File::open(path).map_err(|error| failure::io(&error, action, path))
 }

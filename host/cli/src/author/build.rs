@@ -75,6 +75,9 @@ async fn by_cargo(folder: &Path, out: &mut Out) -> Result<PathBuf> {
     let profile = if profile_of(&text).is_some() { "guest" } else { "release" };
     let mut command = command("cargo", folder);
     command.args(["build", "--lib", "--target", TARGET, "--profile", profile]);
+    if out.is_quiet() {
+        command.arg("--quiet");
+    }
     command.args(["--message-format", "json-render-diagnostics"]);
     let manifest = manifest.canonicalize().unwrap_or(manifest);
     let mut made = None;
