@@ -289,7 +289,13 @@ where
     /// A cancelled call that waits is forgotten here; the protocol's loop stops one that runs.
     fn cancelled(&mut self, id: &RequestId, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
         match self.close(id)? {
-            Stage::Waiting => None,
+            Stage::Waiting => {
+                // Ids without a call are dropped now and then, so that cancelling costs neither time nor memory.
+                if self.order.len() > 2 * self.waiting.len() + MAX_CALLS {
+                    self.order.retain(|id| self.waiting.contains_key(id));
+                }
+                None
+            }
             _ => {
                 self.cancelled.push_back(id.clone());
                 if self.cancelled.len() > MAX_CANCELLED {

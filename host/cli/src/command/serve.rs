@@ -78,6 +78,8 @@ impl Serve {
             out.note("waiting for an MCP client on standard input; Ctrl-D ends");
         }
         let config = config::load(config_path, out)?;
+        // Before anything takes time: until then a signal would end the process.
+        let mut reloads = Reloads::new(self.watch.then(|| self.files(config_path, &config)))?;
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let session = RunId::new(format!("mcp-{}-{}", SystemClock.now_ms(), std::process::id()))
             .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
@@ -87,26 +89,25 @@ impl Serve {
         let (input, output) = t2m_mcp::standard_streams();
         let serving = t2m_mcp::serve(server.clone(), input, output);
         tokio::pin!(serving);
-        let mut reloads = Reloads::new(self.watch.then(|| self.files(config_path, &config)))?;
-        loop {
+        let served = loop {
             tokio::select! {
-                served = &mut serving => {
-                    return match served {
-                        Ok(()) => Ok(Exit::Done),
-                        Err(message) => Err(Failure::new(Code::FormatUnknown, message)),
-                    };
-                }
-                () = reloads.next() => {
-                    match self.reload(config_path, &sandbox, &approvals, &server, out).await {
-                        Ok(config) => reloads.look_at(|| self.files(config_path, &config)),
-                        Err(failure) => {
-                            out.error("the reload failed; serving what was there before");
-                            out.failure(&failure);
-                        }
-                    }
+                served = &mut serving => break served,
+                () = reloads.next() => {}
+            }
+            // The client may go while this compiles something.
+            let reloaded = tokio::select! {
+                served = &mut serving => break served,
+                reloaded = self.reload(config_path, &sandbox, &approvals, &server, out) => reloaded,
+            };
+            match reloaded {
+                Ok(config) => reloads.look_at(|| self.files(config_path, &config)),
+                Err(failure) => {
+                    out.error("the reload failed; serving what was there before");
+                    out.failure(&failure);
                 }
             }
-        }
+        };
+        served.map(|()| Exit::Done).map_err(|message| Failure::new(Code::FormatUnknown, message))
     }
 
     async fn reload(
@@ -165,9 +166,8 @@ impl Serve {
     }
 
     /// The contracts in force. For a tool in several files, the first of these counts: the named file, the shared
-    /// one, those beside the workflows.
-    /// What lies beside a workflow counts for the tools that it calls, and for no others: it may come from
-    /// whoever wrote the workflow.
+    /// one, those beside the workflows. What lies beside a workflow counts for the tools that it calls and for no
+    /// others: it may come from whoever wrote the workflow.
     fn read_contracts(
         &self,
         config: Option<&Path>,

@@ -89,9 +89,13 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Outbox<W> {
         bytes.push(b'\n');
         let mut state = self.shared.lock();
         let (told, receiver) = oneshot::channel();
+        if state.broken {
+            // `told` is gone at the end of this, which tells the receiver.
+            return Sent(Some(receiver));
+        }
         state.unsent_bytes += bytes.len();
         state.unsent.push_back(Unsent { bytes, written: 0, told });
-        if state.unsent.len() > 1 || state.broken {
+        if state.unsent.len() > 1 {
             return Sent(Some(receiver));
         }
         // In the name of the writing task, which is asleep: whatever the stream isn't ready for wakes that task.

@@ -118,6 +118,28 @@ async fn a_client_that_does_not_read_is_not_read() {
     sent.await.unwrap();
 }
 
+/// P13: calls that are sent and cancelled while others run leave nothing behind.
+#[tokio::test]
+async fn cancelled_calls_leave_nothing() {
+    let (mut client, mut host) = connected(4 << 20);
+    for id in 0..MAX_CALLS {
+        client.send(&call(id)).await;
+        host.receive().await.unwrap();
+    }
+    for id in MAX_CALLS..20 * MAX_CALLS {
+        client.send(&call(id)).await;
+        client
+            .send(
+                &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
+            )
+            .await;
+    }
+    client.send(&json!({"jsonrpc": "2.0", "id": "p", "method": "ping"})).await;
+    assert_eq!(id_of(&host.receive().await.unwrap()), json!("p"));
+    assert_eq!((host.waiting.len(), host.waiting_bytes), (0, 0));
+    assert!(host.order.len() <= MAX_CALLS + 1 && host.open.len() == MAX_CALLS + 1, "{}", host.order.len());
+}
+
 /// P13: calls that were read ahead run only as their answers are read, and as far as their bytes allow.
 #[tokio::test]
 async fn calls_wait_for_room_for_answers_and_arguments() {
