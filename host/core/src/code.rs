@@ -177,9 +177,9 @@ codes! {
     /// The call needs an approval that isn't there.
     ApprovalRequired = "approval-required", Approval, Policy, AfterChange, "approve the request named, with `--approve ID` or an approvals file";
     /// The approval has expired.
-    ApprovalExpired = "approval-expired", Approval, Policy, AfterChange, "approve again";
+    ApprovalExpired = "approval-expired", Approval, Policy, AfterChange, "give a new approval";
     /// The approval was used as often as it allows.
-    ApprovalUsedUp = "approval-used-up", Approval, Policy, AfterChange, "approve again";
+    ApprovalUsedUp = "approval-used-up", Approval, Policy, AfterChange, "give another approval, or raise its `uses`";
     /// The arguments don't match the tool's input schema.
     ArgumentsInvalid = "arguments-invalid", Invalid, Caller, AfterChange, "correct the arguments";
     /// The guard denies the call.
@@ -205,7 +205,7 @@ codes! {
     NestedTooMany = "nested-too-many", Limit, Guest, Never, "call fewer tools from tools";
 
     /// A plugin file isn't a component that exports `t2m:plugin/handler`.
-    PluginInvalid = "plugin-invalid", Failed, Guest, AfterChange, "build the plugin with the SDK";
+    PluginInvalid = "plugin-invalid", Failed, Guest, AfterChange, "check the name and the file; the SDK builds plugins that load";
     /// A plugin was built for a WIT version this host doesn't have.
     PluginVersion = "plugin-version", Failed, Guest, AfterChange, "rebuild the plugin or use a matching host";
     /// A plugin imports an interface that wasn't granted.
@@ -217,28 +217,28 @@ codes! {
     /// A granted directory or file can't be opened.
     GrantInvalid = "grant-invalid", Invalid, Caller, AfterChange, "correct the grant";
     /// The guest grew its memories beyond the limit.
-    SandboxMemory = "sandbox-memory", Limit, Guest, Never, "raise the limit if the tool should need it";
+    SandboxMemory = "sandbox-memory", Limit, Guest, Never, "raise `memory_bytes` of the limits if the tool should need it";
     /// The guest used up its fuel.
-    SandboxFuel = "sandbox-fuel", Limit, Guest, Never, "raise the limit if the tool should need it";
+    SandboxFuel = "sandbox-fuel", Limit, Guest, Never, "raise `fuel` of the limits if the tool should need it";
     /// The guest took longer than its wall-clock limit.
-    SandboxTimeout = "sandbox-timeout", Limit, Guest, IfReadOnly, "raise the limit if the tool should need it";
+    SandboxTimeout = "sandbox-timeout", Limit, Guest, IfReadOnly, "raise `wall_ms` of the limits if the tool should need it";
     /// The guest's call stack overflowed.
     SandboxStack = "sandbox-stack", Limit, Guest, Never, "report it to the plugin's author";
     /// The guest handed over more bytes than the limit.
-    SandboxTransfer = "sandbox-transfer", Limit, Guest, Never, "ask for less, or raise the limit";
+    SandboxTransfer = "sandbox-transfer", Limit, Guest, Never, "ask for less, or raise `transfer_bytes` of the limits";
     /// The guest logged more than the limit.
-    SandboxLog = "sandbox-log", Limit, Guest, Never, "report it to the plugin's author";
+    SandboxLog = "sandbox-log", Limit, Guest, Never, "log less, or raise `log_bytes` of the limits";
     /// The guest opened more handles than the limit.
     SandboxHandles = "sandbox-handles", Limit, Guest, Never, "report it to the plugin's author";
     /// The guest asked for more instances, memories or tables than the limit.
     SandboxResources = "sandbox-resources", Limit, Guest, Never, "report it to the plugin's author";
     /// The guest trapped or panicked.
-    SandboxTrap = "sandbox-trap", Failed, Guest, IfReadOnly, "report it to the plugin's author";
+    SandboxTrap = "sandbox-trap", Failed, Guest, IfReadOnly, "mend the plugin, or tell its author; `T2M_LOG=t2m_sandbox=debug` shows its own words";
     /// The sandbox has no free slot.
     SandboxBusy = "sandbox-busy", Failed, Host, AfterChange, "try again, or lower the concurrency";
 
     /// The run or node was out of time.
-    RunTimeout = "run-timeout", Stopped, Caller, IfReadOnly, "raise the timeout";
+    RunTimeout = "run-timeout", Stopped, Caller, IfReadOnly, "raise the timeout with `--timeout-ms` or `run.timeout_ms`";
     /// The run was cancelled.
     RunCancelled = "run-cancelled", Stopped, Caller, IfReadOnly, "run again";
     /// A node was started and its outcome isn't known.

@@ -262,7 +262,11 @@ fn detect(document: &Document) -> Result<Format, Problems> {
             if mcp_wire::is_log(value) {
                 return Ok(Format::McpWire);
             }
-            describe(value)
+            match value.get("format").and_then(Value::as_str) {
+                Some(format) if format.starts_with("t2m/workflow@") => "a workflow, ready to run".to_owned(),
+                Some(format) if format.starts_with("t2m/") => format!("a file of the format `{format}`"),
+                _ => describe(value),
+            }
         }
         Document::Lines { entries, .. } => {
             if entries.iter().any(|(_, value)| mcp_wire::is_log(value)) {

@@ -30,6 +30,11 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<(Workflow, Digest), Problem
 }
 
 fn read_workflow(value: &Value, report: &Report) -> Option<(Workflow, Digest)> {
+    if value.get("format").is_none() && value.get("events").is_some() {
+        let message = "this is a trace, not a workflow; `t2m-host compile` makes one of it";
+        report.add(Code::FormatUnknown, "", message.to_owned());
+        return None;
+    }
     let mut fields = Fields::of(value, "", report)?;
     let format = fields.text("format")?;
     if format != WORKFLOW_FORMAT {

@@ -51,7 +51,13 @@ impl New {
         let next = next_steps(&folder);
         let shown = folder.display().to_string();
         out.data(
-            || format!("{} is in {shown}; next:\n  {}", self.name, next.join("\n  ")),
+            || {
+                let steps = next.join("\n  ");
+                format!(
+                    "{} is in {shown}; next (the first build takes a minute or two):\n  {steps}",
+                    self.name
+                )
+            },
             || json!({"plugin": self.name, "folder": shown, "files": files, "next": next}),
         );
         Ok(Exit::Done)
