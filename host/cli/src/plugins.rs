@@ -11,12 +11,14 @@ use std::sync::Arc;
 use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts};
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{Registry, Trust};
+use t2m_core::dispatch::{PluginTools, Registry, Trust};
 use t2m_core::id::{PluginId, ToolName};
 use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
-use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
+use t2m_sandbox::{
+    Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
+};
 
 use crate::args::PluginArgs;
 use crate::component::Component;
@@ -127,8 +129,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
         let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
         let dirs_given = !dirs.is_empty();
         let dirs = chosen.asks.granted(dirs);
-        let reads_only = !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly);
-        let unasked = chosen.asks == Asks::default();
+        let reads_only = reads_only(&dirs);
         let source = PluginSource {
             id: chosen.name.clone(),
             wasm: Arc::clone(&chosen.wasm),
@@ -141,15 +142,8 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 loaded.left_out.push((chosen.name, chosen.wasm));
             }
             Err(error) => {
-                let hint = match (error.code(), dirs_given, unasked) {
-                    (Code::PluginGrantMissing, true, true) => {
-                        "; its `plugin.toml` asks for no directories: set `dirs` under `[asks]`"
-                    }
-                    (Code::PluginGrantMissing, false, _) => {
-                        "; grant a folder with `--dir DIR`, or `dirs` of its `[[plugin]]` in t2m.toml"
-                    }
-                    _ => "",
-                };
+                let grant = "; grant a folder with `--dir DIR`, or `dirs` of its `[[plugin]]` in t2m.toml";
+                let hint = grant_hint(&error, &chosen.asks, dirs_given, grant);
                 let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
                 return Err(Failure::new(error.code(), message));
             }
@@ -312,18 +306,44 @@ fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Lim
 
 /// A registry over loaded plugins.
 pub(crate) fn registry(loaded: &Loaded, contracts: &Contracts) -> Result<Registry> {
-    let plugins = loaded.plugins.iter().map(|loaded| {
-        let mut tools = loaded.plugin.registration(loaded.trust);
-        if loaded.reads_only {
-            tools.lacking = tools.tools.iter().filter_map(lacks_writable_dir).collect();
-        }
-        tools
-    });
+    let plugins =
+        loaded.plugins.iter().map(|loaded| registration(&loaded.plugin, loaded.trust, loaded.reads_only));
     Ok(Registry::build(plugins, contracts)?)
 }
 
+/// A plugin for a registry, with what its tools lack. `reads_only`: it may write in none of its directories.
+pub(crate) fn registration(plugin: &Arc<Plugin>, trust: Trust, reads_only: bool) -> PluginTools {
+    let mut tools = plugin.registration(trust);
+    if reads_only {
+        tools.lacking = tools.tools.iter().filter_map(lacks_writable_dir).collect();
+    }
+    tools
+}
+
+/// Whether there are directories, and none to write in.
+pub(crate) fn reads_only(dirs: &[DirGrant]) -> bool {
+    !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly)
+}
+
+/// What to do about a plugin that didn't load for want of a grant: `grant` if no directory was given, mend its
+/// manifest if one was and it asks for none.
+pub(crate) fn grant_hint(
+    error: &SandboxError,
+    asks: &Asks,
+    dirs_given: bool,
+    grant: &'static str,
+) -> &'static str {
+    match (error.code(), dirs_given) {
+        (Code::PluginGrantMissing, true) if *asks == Asks::default() => {
+            "; its `plugin.toml` asks for no directories: set `dirs` under `[asks]`"
+        }
+        (Code::PluginGrantMissing, false) => grant,
+        _ => "",
+    }
+}
+
 /// What to grant to a tool that writes files and would only find directories that it may read.
-pub(crate) fn lacks_writable_dir(tool: &ToolDescriptor) -> Option<(ToolName, String)> {
+fn lacks_writable_dir(tool: &ToolDescriptor) -> Option<(ToolName, String)> {
     let writes_files = !tool.effect.is_read_only() && tool.writes.iter().any(|key| key.starts_with("file:"));
     let name = &tool.name;
     let message = format!(

@@ -17,7 +17,7 @@ use t2m_core::dispatch::{
 use t2m_core::id::{NodeId, PluginId, RunId, ToolName};
 use t2m_core::policy::Policy;
 use t2m_core::tool::{Content, Reply, ToolDescriptor};
-use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox};
+use t2m_sandbox::{DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox};
 
 use crate::component::Component;
 use crate::failure::{Failure, Result};
@@ -56,7 +56,7 @@ impl Bench {
     pub(crate) async fn load(&self, setup: Setup) -> Result<Loaded> {
         let given = !setup.dirs.is_empty();
         let dirs = self.asks.granted(setup.dirs);
-        let reads_only = !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly);
+        let reads_only = plugins::reads_only(&dirs);
         let source = PluginSource {
             id: self.name.clone(),
             wasm: Arc::clone(&self.wasm),
@@ -64,19 +64,10 @@ impl Bench {
             limits: setup.limits,
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {
-            let hint = match (error.code(), given) {
-                (Code::PluginGrantMissing, true) if self.asks == Asks::default() => {
-                    "; plugin.toml asks for no directories: set `dirs` under `[asks]`"
-                }
-                (Code::PluginGrantMissing, false) => "; grant a folder with `--dir DIR`",
-                _ => "",
-            };
+            let hint = plugins::grant_hint(&error, &self.asks, given, "; grant a folder with `--dir DIR`");
             Failure::new(error.code(), format!("{}{hint}", error.message()))
         })?;
-        let mut tools = plugin.registration(Trust::External);
-        if reads_only {
-            tools.lacking = tools.tools.iter().filter_map(plugins::lacks_writable_dir).collect();
-        }
+        let tools = plugins::registration(&plugin, Trust::External, reads_only);
         let registry = Registry::build([tools], &own_contracts(&plugin))?;
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry,
