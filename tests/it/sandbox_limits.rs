@@ -100,13 +100,17 @@ impl Host {
     }
 
     async fn call_in(&self, run: &str, tool: &str, arg: &str) -> Result<Reply, CallError> {
+        self.call_with(run, tool, json!({"arg": arg})).await
+    }
+
+    async fn call_with(&self, run: &str, tool: &str, arguments: Value) -> Result<Reply, CallError> {
         let request = CallRequest {
             origin: Origin::Direct,
             run: run.parse().unwrap(),
             node: "node".parse().unwrap(),
             attempt: 1,
             tool: ToolName::new(tool).unwrap(),
-            arguments: json!({"arg": arg}),
+            arguments,
             timeout: None,
         };
         self.dispatcher.dispatch(request).await
@@ -370,6 +374,30 @@ async fn the_same_run_sees_the_same_chance() {
     let other = text_of(host.call_in("run-2", "chance", "").await).unwrap();
     assert_eq!(first, again);
     assert_ne!(first, other);
+}
+
+/// P14: an instance that was made before its call gives what a new one gives, down to the fuel.
+#[tokio::test]
+async fn an_instance_made_ahead_is_like_a_new_one() {
+    let sandbox = Sandbox::new(config()).unwrap();
+    let wasm = std::fs::read(env!("T2M_PLUGIN_MATH")).unwrap();
+    let plugin = load_bytes(&sandbox, wasm, Grants::default(), Limits::default()).await.unwrap();
+    let host = Host::of(&plugin);
+    let mut replies = Vec::new();
+    for ahead in [false, true, true] {
+        assert_eq!(plugin.has_instance_ahead(), ahead);
+        let arguments = json!({"a": 2.5, "b": 4.0});
+        replies.push(host.call_with("run", "add", arguments).await.unwrap());
+        assert!(!plugin.has_instance_ahead(), "it is used once");
+        // The next one is made once nothing is left to do.
+        let by = Instant::now() + Duration::from_secs(30);
+        while !plugin.has_instance_ahead() {
+            assert!(Instant::now() < by, "no instance is made ahead");
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(replies[0].structured, Some(json!({"result": 6.5})));
+    assert!(replies.iter().all(|reply| reply == &replies[0]), "{replies:?}");
 }
 
 /// P01: a guest learns which call it serves.

@@ -10,6 +10,7 @@ use wasmtime::Store;
 use crate::clock::Seed;
 use crate::plugin::Plugin;
 use crate::state::{Serving, State};
+use crate::workers::Long;
 
 /// Length of a tool's answer from a fresh instance; 0 if it failed. With `grants`, the plugin's folders are
 /// opened for it as they are for a real call.
@@ -22,15 +23,9 @@ async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> was
     let limits = linked.limits;
     let grants = grants.then_some((&linked.grants, Effect::Read));
     let seed = Seed::of_component(plugin.digest());
-    let state = State::new(
-        &linked.id,
-        Serving::Describe,
-        seed,
-        limits,
-        limits.wall,
-        grants,
-        linked.shared.ticker.running(),
-    )?;
+    let mut state = State::new(&linked.id, limits);
+    let running = linked.shared.ticker.running();
+    state.begin(Serving::Describe, seed, limits.wall, grants, Long::default(), running)?;
     let mut store = Store::new(&linked.shared.engine, state);
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);

@@ -1,6 +1,6 @@
 //! Running a plugin: once to ask what it offers, and once for each call.
 //!
-//! Owns the life of an instance from its slot to its end. Refuses to keep one: after a trap or a dropped
+//! Owns the life of an instance from its slot to its end. Refuses to use one twice: after a trap or a dropped
 //! future an instance is of no use, and after a success it may hold what the next caller must not see.
 //!
 //! **Invariant:** instantiating and calling lie inside the wall limit, and dropping the future drops the
@@ -13,11 +13,12 @@ use t2m_core::code::Code;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{BoxFuture, ClearedCall, ToolBackend};
 use t2m_core::tool::{Reply, ToolFailure, Usage};
-use tokio::sync::{AcquireError, SemaphorePermit};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use tokio::task::JoinError;
 use tokio::time::timeout;
 use wasmtime::{Store, UpdateDeadline};
 
+use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
 use crate::clock::Seed;
 use crate::convert;
@@ -39,61 +40,102 @@ const LONG_TICKS: u64 = 2;
 impl ToolBackend for Plugin {
     fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
         Box::pin(async move {
-            let shared = &self.linked.shared;
+            let plugin = &self.linked;
+            let shared = &plugin.shared;
             // A nested call runs within the slot of the first one, or a tool that calls a tool could wait
             // for itself. The pool has room for every level.
             let first = call.nested().depth() == 0;
-            let _slot = if first { Some(take_slot(&self.linked).await?) } else { None };
+            let slot = if first { Some(take_slot(plugin).await?) } else { None };
             let long = Long::default();
             // Opening a granted directory may take as long as the disk likes.
-            let alone = shared.ticker.is_idle() && self.linked.grants.is_empty();
+            let alone = shared.ticker.is_idle() && plugin.grants.is_empty();
             let begin = if alone { Begin::Here } else { Begin::Away };
-            let work = run(Arc::clone(&self.linked), call, long.clone());
-            shared.workers.run(begin, long, work).await.unwrap_or_else(|error| Err(lost(&error)))
+            let work = run(Arc::clone(plugin), call, begin, long.clone());
+            let (result, used) = match shared.workers.run(begin, long, work).await {
+                Ok(ended) => ended,
+                Err(error) => return Err(lost(&error)),
+            };
+            if let Some(used) = used {
+                let plugin = Arc::clone(plugin);
+                tokio::spawn(async move {
+                    // What is waiting for the answer goes first.
+                    tokio::task::yield_now().await;
+                    drop((used, slot));
+                    ahead::prepare(&plugin).await;
+                });
+            }
+            result
         })
     }
 }
 
 /// One of the plugin's own slots, and one of the sandbox's. Both queues keep their order.
-async fn take_slot(plugin: &Linked) -> Result<[SemaphorePermit<'_>; 2], ToolFailure> {
-    let shared = &plugin.shared;
-    if let Ok(own) = plugin.share.try_acquire()
-        && let Ok(slot) = shared.slots.try_acquire()
+async fn take_slot(plugin: &Linked) -> Result<[OwnedSemaphorePermit; 2], ToolFailure> {
+    let (own, all) = (&plugin.share, &plugin.shared.slots);
+    if let Ok(own) = Arc::clone(own).try_acquire_owned()
+        && let Ok(slot) = Arc::clone(all).try_acquire_owned()
     {
         return Ok([own, slot]);
     }
-    let both =
-        async { Ok::<_, AcquireError>([plugin.share.acquire().await?, shared.slots.acquire().await?]) };
-    match timeout(shared.config.wait, both).await {
+    let both = async {
+        let own = Arc::clone(own).acquire_owned().await?;
+        Ok::<_, AcquireError>([own, Arc::clone(all).acquire_owned().await?])
+    };
+    let wait = plugin.shared.config.wait;
+    match timeout(wait, both).await {
         Ok(Ok(slots)) => Ok(slots),
         _ => {
-            let message = format!("no slot within {} ms", shared.config.wait.as_millis());
+            let message = format!("no slot within {} ms", wait.as_millis());
             Err(ToolFailure::host(Code::SandboxBusy, message))
         }
     }
 }
 
-async fn run(plugin: Arc<Linked>, call: ClearedCall, long: Long) -> Result<Reply, ToolFailure> {
+/// Runs a call to its end. One that began on the caller's thread also gives back what it leaves, since taking
+/// that down costs a tenth of a short call, and the answer needn't wait for it.
+async fn run(
+    plugin: Arc<Linked>,
+    call: ClearedCall,
+    begin: Begin,
+    long: Long,
+) -> (Result<Reply, ToolFailure>, Option<Ready>) {
     let limits = plugin.limits;
     let about = call.context();
     let wall = about.timeout.map_or(limits.wall, |limit| limit.min(limits.wall));
     let seed = Seed::of_call(about.run.as_str(), about.node.as_str(), about.attempt);
     let tool = call.tool().clone();
     let arguments = call.arguments().to_string();
-    let mut store = store(&plugin, Serving::Call(call), seed, wall, long).map_err(internal)?;
+    let mut ready = match plugin.ahead.take() {
+        Some(ready) => ready,
+        None => match store(&plugin) {
+            Ok(store) => Ready::new(store),
+            Err(error) => return (Err(internal(&error)), None),
+        },
+    };
+    let Ready { store, instance, .. } = &mut ready;
+    store.set_epoch_deadline(PROMPT_TICKS);
+    let running = plugin.shared.ticker.running();
+    let grants = Some((&plugin.grants, call.effect()));
+    if let Err(error) = store.data_mut().begin(Serving::Call(call), seed, wall, grants, long, running) {
+        return (Err(internal(&error)), None);
+    }
     let work = async {
-        let instance = plugin.pre.instantiate_async(&mut store).await?;
-        let handler = instance.t2m_plugin_handler();
-        handler.call_call(&mut store, tool.as_str(), &arguments).await
+        let instance = match instance {
+            Some(instance) => instance,
+            None => instance.insert(plugin.pre.instantiate_async(&mut *store).await?),
+        };
+        instance.t2m_plugin_handler().call_call(&mut *store, tool.as_str(), &arguments).await
     };
     let ended = timeout(wall, work).await;
     store.data().report_output();
-    match ended {
+    let result = match ended {
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(Err(error))) => Err(convert::failure(error, limits.transfer_bytes)),
-        Ok(Ok(Ok(result))) => convert::reply(result, usage(limits, &store), limits.transfer_bytes),
-    }
+        Ok(Ok(Ok(result))) => convert::reply(result, usage(limits, store), limits.transfer_bytes),
+    };
+    store.data_mut().rest();
+    (result, (begin == Begin::Here).then_some(ready))
 }
 
 /// What a plugin said when it was asked what it offers.
@@ -119,9 +161,15 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
 
 async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Described, ToolFailure> {
     let wall = plugin.limits.wall;
-    let mut store = store(&plugin, Serving::Describe, seed, wall, long).map_err(internal)?;
+    let mut store = store(&plugin).map_err(|error| internal(&error))?;
+    let running = plugin.shared.ticker.running();
+    store
+        .data_mut()
+        .begin(Serving::Describe, seed, wall, None, long, running)
+        .map_err(|error| internal(&error))?;
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;
+        plugin.ahead.allow(!store.data().host_was_used());
         instance.t2m_plugin_handler().call_describe(&mut store).await
     };
     let start = Instant::now();
@@ -134,26 +182,15 @@ async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Described, T
     }
 }
 
-fn store(
-    plugin: &Linked,
-    serving: Serving,
-    seed: Seed,
-    wall: Duration,
-    long: Long,
-) -> wasmtime::Result<Store<State>> {
+/// A store with the plugin's limits, for which nothing has begun yet.
+pub(crate) fn store(plugin: &Linked) -> wasmtime::Result<Store<State>> {
     let limits = plugin.limits;
-    let grants = match &serving {
-        Serving::Describe => None,
-        Serving::Call(call) => Some((&plugin.grants, call.effect())),
-    };
-    let running = plugin.shared.ticker.running();
-    let state = State::new(&plugin.id, serving, seed, limits, wall, grants, running)?;
-    let mut store = Store::new(&plugin.shared.engine, state);
+    let mut store = Store::new(&plugin.shared.engine, State::new(&plugin.id, limits));
     store.limiter(|state| &mut state.meter);
     store.set_fuel(limits.fuel)?;
     store.set_epoch_deadline(PROMPT_TICKS);
-    store.epoch_deadline_callback(move |_| {
-        long.set();
+    store.epoch_deadline_callback(|context| {
+        context.data().long.set();
         Ok(UpdateDeadline::Yield(LONG_TICKS))
     });
     store.set_hostcall_fuel(limits.transfer_bytes);
@@ -172,7 +209,7 @@ fn usage(limits: Limits, store: &Store<State>) -> Usage {
 }
 
 /// The log learns what went wrong with a store; the caller, whose fault it isn't, only that it did.
-fn internal(error: wasmtime::Error) -> ToolFailure {
+fn internal(error: &wasmtime::Error) -> ToolFailure {
     tracing::error!(target: "t2m_sandbox", "no store for a call: {error:#}");
     ToolFailure::host(Code::Internal, "the sandbox could not be set up for this call")
 }

@@ -112,6 +112,7 @@ fn pool(config: &SandboxConfig, instances: u32) -> PoolingAllocationConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ahead::MOST_WAITING;
 
     /// P02: `doctor` names the version that is really built in.
     #[test]
@@ -127,7 +128,7 @@ mod tests {
             let config = SandboxConfig { pooling: Some(pooling), slots: 2, ..SandboxConfig::default() };
             let (_, info) = open(&config).unwrap();
             assert_eq!(info.pooling, pooling);
-            assert_eq!(info.instances, 2 * (1 + config.nested_depth));
+            assert_eq!(info.instances, 2 * (1 + config.nested_depth) + MOST_WAITING);
         }
     }
 }

@@ -101,7 +101,7 @@ impl HasData for HasTable {
 pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
-    Plugin::add_to_linker::<_, HasSelf<_>>(l, |state: &mut State| state)?;
+    Plugin::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
     io::error::add_to_linker::<State, HasTable>(l, State::table)?;
     io::poll::add_to_linker::<State, HasTable>(l, State::table)?;
     io::streams::add_to_linker::<State, HasTable>(l, State::table)?;

@@ -23,6 +23,7 @@
 //! **Invariant:** a call runs in an instance made for it alone, and whatever stops it has one stable code;
 //! the next call finds nothing of the one before.
 
+mod ahead;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;

@@ -17,6 +17,7 @@ use t2m_core::tool::{ToolDescriptor, Usage};
 
 use tokio::sync::Semaphore;
 
+use crate::ahead::Ahead;
 use crate::bindings::PluginPre;
 use crate::cache;
 use crate::call;
@@ -50,7 +51,9 @@ pub(crate) struct Linked {
     pub(crate) grants: OpenGrants,
     pub(crate) limits: Limits,
     /// This plugin's share of the sandbox's slots.
-    pub(crate) share: Semaphore,
+    pub(crate) share: Arc<Semaphore>,
+    /// The instance for its next call, if there is one already.
+    pub(crate) ahead: Ahead,
 }
 
 /// A loaded plugin.
@@ -91,6 +94,12 @@ impl Plugin {
     /// What each call may use, after the sandbox's ceiling.
     pub fn limits(&self) -> Limits {
         self.linked.limits
+    }
+
+    /// Whether an instance was made ahead for the next call. One is, after a call that was alone, unless the
+    /// plugin was granted folders or its start calls the host.
+    pub fn has_instance_ahead(&self) -> bool {
+        self.linked.ahead.is_there()
     }
 
     /// The plugin as the dispatch's registry wants it. What its tools lack is for the caller to say, who
@@ -169,7 +178,8 @@ async fn open(
         pre: prepared.pre,
         grants,
         limits: limits.min(shared.config.ceiling),
-        share: Semaphore::new(shared.config.share()),
+        share: Arc::new(Semaphore::new(shared.config.share())),
+        ahead: Ahead::default(),
     });
     let mut described = call::describe(&linked, prepared.digest).await?;
     let tools = std::mem::take(&mut described.tools);

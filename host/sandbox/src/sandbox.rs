@@ -13,6 +13,7 @@ use t2m_core::id::PluginId;
 use tokio::sync::Semaphore;
 use wasmtime::Engine;
 
+use crate::ahead::MOST_WAITING;
 use crate::cache::Cache;
 use crate::engine::{self, EngineInfo};
 use crate::error::SandboxError;
@@ -64,16 +65,19 @@ impl SandboxConfig {
         (slots - slots / 4).max(1)
     }
 
-    /// Instances that may live at once: each call that holds a slot, with the nested calls below it.
+    /// Instances that may live at once: each call that holds a slot, with the nested calls below it, and those
+    /// that wait for a call.
     pub(crate) fn instances(&self) -> u32 {
-        self.slots.max(1).saturating_mul(self.nested_depth.saturating_add(1))
+        self.slots.max(1).saturating_mul(self.nested_depth.saturating_add(1)).saturating_add(MOST_WAITING)
     }
 }
 
 /// What every plugin of one sandbox shares.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
-    pub(crate) slots: Semaphore,
+    pub(crate) slots: Arc<Semaphore>,
+    /// Room in the pool for instances that wait for a call.
+    pub(crate) waiting: Arc<Semaphore>,
     pub(crate) cache: Option<Cache>,
     pub(crate) config: SandboxConfig,
     pub(crate) workers: Workers,
@@ -94,8 +98,11 @@ impl Sandbox {
         let (engine, info) = engine::open(&config)?;
         let ticker = Ticker::start(&engine)?;
         let workers = Workers::start()?;
-        let slots = Semaphore::new(usize::try_from(config.slots.max(1)).unwrap_or(Semaphore::MAX_PERMITS));
-        let shared = Arc::new(Shared { engine, slots, cache, config, workers, ticker });
+        let semaphore = |room: u32| {
+            Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(Semaphore::MAX_PERMITS)))
+        };
+        let (slots, waiting) = (semaphore(config.slots.max(1)), semaphore(MOST_WAITING));
+        let shared = Arc::new(Shared { engine, slots, waiting, cache, config, workers, ticker });
         Ok(Sandbox { shared, info })
     }
 

@@ -22,6 +22,7 @@ use crate::convert;
 use crate::grants::OpenGrants;
 use crate::limits::{Limits, Meter};
 use crate::ticker::Running;
+use crate::workers::Long;
 
 /// Bytes that a log line costs beyond its text, so that empty lines are not free.
 const LOG_LINE_COST: u64 = 16;
@@ -32,6 +33,8 @@ const DEADLINE_STEP_MS: u64 = 100;
 /// What an instance was made for.
 #[expect(clippy::large_enum_variant, reason = "one for each call; a box would cost an allocation")]
 pub(crate) enum Serving {
+    /// Nothing yet: it waits for its call.
+    Nothing,
     /// To say what it offers.
     Describe,
     /// To run one tool.
@@ -45,6 +48,8 @@ pub(crate) struct State {
     pub(crate) stopped: Option<Code>,
     /// Bytes logged so far.
     pub(crate) log_bytes: u64,
+    /// What is told when the guest has computed for longer than a tick.
+    pub(crate) long: Long,
     log_lines: u32,
     plugin: Arc<PluginId>,
     serving: Serving,
@@ -55,69 +60,106 @@ pub(crate) struct State {
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
+    /// The guest called a function of the host.
+    host_was_used: bool,
     /// The epoch moves while this is there.
-    _running: Running,
+    running: Option<Running>,
 }
 
 impl State {
-    /// Sets a state up. `grants` come with the effect that the call may have, and are left out when a component
-    /// is only asked what it offers.
-    pub(crate) fn new(
-        plugin: &Arc<PluginId>,
-        serving: Serving,
-        seed: Seed,
-        limits: Limits,
-        wall: Duration,
-        grants: Option<(&OpenGrants, Effect)>,
-        running: Running,
-    ) -> wasmtime::Result<State> {
-        let clock = VirtualClock::of_run(match &serving {
-            Serving::Describe => "",
-            Serving::Call(call) => call.context().run.as_str(),
-        });
-        let stdout = MemoryOutputPipe::new(limits.stdio_bytes);
-        let stderr = MemoryOutputPipe::new(limits.stdio_bytes);
-        let mut wasi = WasiCtxBuilder::new();
-        wasi.stdout(stdout.clone()).stderr(stderr.clone());
-        seed.install(&mut wasi);
-        clock.install(&mut wasi);
-        if let Some((grants, effect)) = grants {
-            grants.preopen(&mut wasi, effect)?;
-        }
+    /// A state for which nothing has begun: no call, no grant, no time of its own.
+    pub(crate) fn new(plugin: &Arc<PluginId>, limits: Limits) -> State {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
-        Ok(State {
+        State {
             meter: Meter::new(limits),
             stopped: None,
             log_bytes: 0,
+            long: Long::default(),
             log_lines: 0,
             plugin: Arc::clone(plugin),
-            serving,
+            serving: Serving::Nothing,
             limits,
-            deadline: Instant::now() + wall,
+            deadline: Instant::now(),
             table,
-            wasi: wasi.build(),
-            clock,
-            stdout,
-            stderr,
-            _running: running,
-        })
+            wasi: WasiCtxBuilder::new().build(),
+            clock: VirtualClock::of_run(""),
+            stdout: MemoryOutputPipe::new(limits.stdio_bytes),
+            stderr: MemoryOutputPipe::new(limits.stdio_bytes),
+            host_was_used: false,
+            running: None,
+        }
+    }
+
+    /// Begins what the instance is for. `grants` come with the effect that the call may have, and are left out
+    /// when a component is only asked what it offers.
+    pub(crate) fn begin(
+        &mut self,
+        serving: Serving,
+        seed: Seed,
+        wall: Duration,
+        grants: Option<(&OpenGrants, Effect)>,
+        long: Long,
+        running: Running,
+    ) -> wasmtime::Result<()> {
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.stdout(self.stdout.clone()).stderr(self.stderr.clone());
+        seed.install(&mut wasi);
+        let run = match &serving {
+            Serving::Nothing | Serving::Describe => "",
+            Serving::Call(call) => call.context().run.as_str(),
+        };
+        if let Some((grants, effect)) = grants {
+            grants.preopen(&mut wasi, effect)?;
+        }
+        self.clock = VirtualClock::of_run(run);
+        self.clock.install(&mut wasi);
+        self.wasi = wasi.build();
+        self.serving = serving;
+        self.deadline = Instant::now() + wall;
+        self.long = long;
+        self.running = Some(running);
+        Ok(())
+    }
+
+    /// Lets an instance start for which no call has come yet.
+    pub(crate) fn start(&mut self, long: Long, running: Running) {
+        self.long = long;
+        self.running = Some(running);
+    }
+
+    /// Says that the guest doesn't compute any more.
+    pub(crate) fn rest(&mut self) {
+        self.running = None;
+    }
+
+    /// Whether the guest has called a function of the host, so that what it holds may depend on the answer.
+    pub(crate) fn host_was_used(&self) -> bool {
+        self.host_was_used
+    }
+
+    /// The state itself, for the linker.
+    pub(crate) fn of_host(&mut self) -> &mut State {
+        self.host_was_used = true;
+        self
     }
 
     /// The way to the clock, for the linker.
     pub(crate) fn clock(&mut self) -> ClockView<'_> {
+        self.host_was_used = true;
         ClockView { clock: &self.clock, table: &mut self.table }
     }
 
     /// The table of handles, for the linker.
     pub(crate) fn table(&mut self) -> &mut ResourceTable {
+        self.host_was_used = true;
         &mut self.table
     }
 
     /// Nested calls that the guest made.
     pub(crate) fn nested_calls(&self) -> u32 {
         match &self.serving {
-            Serving::Describe => 0,
+            Serving::Nothing | Serving::Describe => 0,
             Serving::Call(call) => call.nested().made(),
         }
     }
@@ -140,7 +182,7 @@ impl State {
 
     fn node(&self) -> &str {
         match &self.serving {
-            Serving::Describe => "",
+            Serving::Nothing | Serving::Describe => "",
             Serving::Call(call) => call.context().node.as_str(),
         }
     }
@@ -168,6 +210,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.host_was_used = true;
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
     }
 }
@@ -204,7 +247,7 @@ impl log::Host for State {
 impl context::Host for State {
     fn current(&mut self) -> wasmtime::Result<context::CallContext> {
         let Serving::Call(call) = &self.serving else {
-            return Err(wasmtime::Error::msg("`describe` serves no call"));
+            return Err(wasmtime::Error::msg("no call is being served"));
         };
         let about = call.context();
         let left = self.deadline.saturating_duration_since(Instant::now());
@@ -226,7 +269,7 @@ impl tools::Host for State {
         arguments: String,
     ) -> wasmtime::Result<Result<types::ToolResult, types::ToolError>> {
         let Serving::Call(call) = &self.serving else {
-            return Ok(Err(convert::refusal(Code::CallUnverified, "`describe` may not call tools")));
+            return Ok(Err(convert::refusal(Code::CallUnverified, "only a call may call tools")));
         };
         let limits = t2m_core::json::Limits { bytes: self.limits.transfer_bytes, ..Default::default() };
         let arguments = match t2m_core::json::parse(arguments.as_bytes(), limits) {

@@ -9,8 +9,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use t2m_core::code::Code;
@@ -53,19 +53,17 @@ pub(crate) enum Begin {
 /// Both groups. Dropping them stops every guest at its next tick.
 pub(crate) struct Workers {
     prompt: Threads,
-    background: Threads,
+    /// Started by the first long call, or nothing if that failed.
+    background: Arc<OnceLock<Option<Threads>>>,
+    cores: usize,
 }
 
 impl Workers {
-    /// Starts the threads, as many in each group as the machine has cores.
+    /// Starts the prompt threads. Each group has as many as the machine has cores.
     pub(crate) fn start() -> Result<Workers, SandboxError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let mut background = Builder::new_multi_thread();
-        background.thread_name("t2m-long").on_thread_start(give_way);
-        Ok(Workers {
-            prompt: Threads::start(Builder::new_multi_thread().thread_name("t2m-guest"), cores)?,
-            background: Threads::start(&mut background, cores)?,
-        })
+        let prompt = Threads::start(Builder::new_multi_thread().thread_name("t2m-guest"), cores)?;
+        Ok(Workers { prompt, background: Arc::default(), cores })
     }
 
     /// Does one call's work. Dropping the future stops it at its next tick at the latest.
@@ -75,12 +73,16 @@ impl Workers {
         long: Long,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, JoinError> {
-        let background = self.background.handle().clone();
+        let (background, cores) = (Arc::clone(&self.background), self.cores);
         let work = WhilePrompt { work: Some(Box::pin(work)), long };
         let task = async move {
             match work.await {
                 Ok(done) => Ok(done),
-                Err(rest) => AbortOnDropHandle::new(background.spawn(rest)).await,
+                Err(rest) => match background.get_or_init(|| start_background(cores)) {
+                    Some(threads) => AbortOnDropHandle::new(threads.handle().spawn(rest)).await,
+                    // Better where it is than not at all: it still gives way at each tick.
+                    None => Ok(rest.await),
+                },
             }
         };
         match begin {
@@ -140,6 +142,12 @@ impl Drop for Threads {
             runtime.shutdown_background();
         }
     }
+}
+
+fn start_background(cores: usize) -> Option<Threads> {
+    let mut builder = Builder::new_multi_thread();
+    let started = Threads::start(builder.thread_name("t2m-long").on_thread_start(give_way), cores);
+    started.inspect_err(|error| tracing::warn!(target: "t2m_sandbox", "no background: {error}")).ok()
 }
 
 /// Lets the calling thread give way. Elsewhere than on Linux a nice value is one of the whole process.
