@@ -70,11 +70,11 @@ impl Ahead {
     }
 }
 
-/// Makes an instance for the plugin's next call, if nothing else is going on. What goes wrong here goes wrong
+/// Makes an instance for the plugin's next call, unless one is there. What goes wrong here goes wrong
 /// again in the call, which reports it.
 pub(crate) async fn prepare(plugin: &Arc<Linked>) {
     let shared = &plugin.shared;
-    if !plugin.ahead.is_wanted() || !shared.ticker.is_idle() {
+    if !plugin.ahead.is_wanted() {
         return;
     }
     let Ok(room) = Arc::clone(&shared.waiting).try_acquire_owned() else { return };

@@ -57,9 +57,7 @@ impl ToolBackend for Plugin {
             };
             if let Some(used) = used {
                 let plugin = Arc::clone(plugin);
-                tokio::spawn(async move {
-                    // What is waiting for the answer goes first.
-                    tokio::task::yield_now().await;
+                shared.workers.aside(async move {
                     drop((used, slot));
                     ahead::prepare(&plugin).await;
                 });
@@ -114,7 +112,7 @@ async fn run(
     };
     let Ready { store, instance, .. } = &mut ready;
     store.set_epoch_deadline(PROMPT_TICKS);
-    let running = plugin.shared.ticker.running();
+    let running = plugin.shared.ticker.serving();
     let grants = Some((&plugin.grants, call.effect()));
     if let Err(error) = store.data_mut().begin(Serving::Call(call), seed, wall, grants, long, running) {
         return (Err(internal(&error)), None);
@@ -162,7 +160,7 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
 async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Described, ToolFailure> {
     let wall = plugin.limits.wall;
     let mut store = store(&plugin).map_err(|error| internal(&error))?;
-    let running = plugin.shared.ticker.running();
+    let running = plugin.shared.ticker.serving();
     store
         .data_mut()
         .begin(Serving::Describe, seed, wall, None, long, running)

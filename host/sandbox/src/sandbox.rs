@@ -98,9 +98,8 @@ impl Sandbox {
         let (engine, info) = engine::open(&config)?;
         let ticker = Ticker::start(&engine)?;
         let workers = Workers::start()?;
-        let semaphore = |room: u32| {
-            Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(Semaphore::MAX_PERMITS)))
-        };
+        let semaphore =
+            |room: u32| Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(Semaphore::MAX_PERMITS)));
         let (slots, waiting) = (semaphore(config.slots.max(1)), semaphore(MOST_WAITING));
         let shared = Arc::new(Shared { engine, slots, waiting, cache, config, workers, ticker });
         Ok(Sandbox { shared, info })

@@ -24,7 +24,10 @@ const TICKS_BEFORE_REST: u32 = 100;
 
 #[derive(Default)]
 struct Pulse {
+    /// Guests that run, or may.
     guests: AtomicUsize,
+    /// Those of them that serve somebody.
+    serving: AtomicUsize,
     resting: AtomicBool,
 }
 
@@ -48,19 +51,27 @@ impl Ticker {
         Ok(Ticker { pulse, thread: thread.thread().clone() })
     }
 
-    /// Keeps the epoch moving as long as the value lives.
+    /// Keeps the epoch moving as long as the value lives, for a guest that serves somebody.
+    pub(crate) fn serving(&self) -> Running {
+        self.pulse.serving.fetch_add(1, Ordering::SeqCst);
+        let mut running = self.running();
+        running.serving = true;
+        running
+    }
+
+    /// The same for a guest that serves nobody yet.
     pub(crate) fn running(&self) -> Running {
         // One order over both values, here and in `tick`: either this sees the rest, or the rest sees this.
         self.pulse.guests.fetch_add(1, Ordering::SeqCst);
         if self.pulse.resting.swap(false, Ordering::SeqCst) {
             self.thread.unpark();
         }
-        Running(Arc::clone(&self.pulse))
+        Running { pulse: Arc::clone(&self.pulse), serving: false }
     }
 
-    /// Whether no guest runs.
+    /// Whether no guest serves anybody.
     pub(crate) fn is_idle(&self) -> bool {
-        self.pulse.guests.load(Ordering::SeqCst) == 0
+        self.pulse.serving.load(Ordering::SeqCst) == 0
     }
 }
 
@@ -71,11 +82,17 @@ impl Drop for Ticker {
 }
 
 /// A guest that runs, or may.
-pub(crate) struct Running(Arc<Pulse>);
+pub(crate) struct Running {
+    pulse: Arc<Pulse>,
+    serving: bool,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.guests.fetch_sub(1, Ordering::SeqCst);
+        if self.serving {
+            self.pulse.serving.fetch_sub(1, Ordering::SeqCst);
+        }
+        self.pulse.guests.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

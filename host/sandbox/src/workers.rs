@@ -66,6 +66,11 @@ impl Workers {
         Ok(Workers { prompt, background: Arc::default(), cores })
     }
 
+    /// Does work that nobody waits for, on a prompt thread.
+    pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        drop(self.prompt.handle().spawn(work));
+    }
+
     /// Does one call's work. Dropping the future stops it at its next tick at the latest.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
