@@ -53,7 +53,8 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
     Ok(value)
 }
 
-fn syntax_problem(error: &serde_json::Error) -> Problem {
+/// What serde_json found, in our words.
+pub(crate) fn syntax_problem(error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     // serde_json appends its own place, which we carry apart.
     let message = text.split(" at line ").next().unwrap_or(&text);

@@ -58,8 +58,8 @@ impl ImportArgs {
     pub(crate) fn read(&self, file: &std::path::Path) -> Result<Imported> {
         let bytes = files::read(file, self.max_bytes)?;
         let limits = Limits { bytes: self.max_bytes, ..Limits::default() };
-        let options = ImportOptions { from: self.from, map: self.map.clone(), limits };
-        trace::import::import(&bytes, &options).in_file(file)
+        let options = ImportOptions { from: self.from, map: self.map.clone(), limits, ..ImportOptions::default() };
+        trace::import::import_bytes(&bytes, &options).in_file(file)
     }
 }
 
