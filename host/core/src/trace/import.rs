@@ -8,14 +8,18 @@
 //! either an event of the trace or listed as skipped.
 
 mod calls;
+mod claude;
 mod content;
 mod detect;
 mod lines;
 mod mcp_wire;
+mod names;
+mod pi;
 mod read;
 mod remap;
 mod sts;
 mod texts;
+mod tree;
 
 use std::fmt;
 use std::io::BufRead;
@@ -43,11 +47,16 @@ pub enum Format {
     /// Hugging Face Session Trace.
     #[serde(rename = "hf-session-trace")]
     Sts,
+    /// A session of Claude Code.
+    ClaudeCode,
+    /// A session of Pi.
+    Pi,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 3] = [Format::TraceV1, Format::McpWire, Format::Sts];
+    pub const ALL: [Format; 5] =
+        [Format::TraceV1, Format::McpWire, Format::ClaudeCode, Format::Pi, Format::Sts];
 
     /// The name used on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -55,6 +64,8 @@ impl Format {
             Format::TraceV1 => "trace-v1",
             Format::McpWire => "mcp-wire",
             Format::Sts => "hf-session-trace",
+            Format::ClaudeCode => "claude-code",
+            Format::Pi => "pi",
         }
     }
 
@@ -82,6 +93,8 @@ impl Format {
             Format::TraceV1 => None,
             Format::McpWire => Some(Box::<mcp_wire::Log>::default()),
             Format::Sts => Some(Box::<sts::Session>::default()),
+            Format::ClaudeCode => Some(Box::<claude::Session>::default()),
+            Format::Pi => Some(Box::<pi::Session>::default()),
         }
     }
 }
@@ -94,7 +107,7 @@ impl fmt::Display for Format {
 
 /// A text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a format; known are {known}", known = names())]
+#[error("`{0}` is not a format; known are {known}", known = known_names())]
 pub struct UnknownFormat(String);
 
 impl FromStr for Format {
@@ -107,7 +120,7 @@ impl FromStr for Format {
     }
 }
 
-fn names() -> String {
+fn known_names() -> String {
     Format::ALL.map(|format| format!("`{format}`")).join(", ")
 }
 

@@ -351,7 +351,6 @@ impl Calls {
     }
 
     /// The call is no part of the session after all.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the formats with branches use it"))]
     pub(super) fn leave_out(&mut self, id: CallId, reason: &str) {
         let Some(entry) = self.entries.get_mut(id.0).filter(|entry| !entry.left_out) else {
             return;

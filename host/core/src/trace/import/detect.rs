@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Format, mcp_wire, names, sts};
+use super::{Format, claude, known_names, mcp_wire};
 use crate::code::Code;
 use crate::json::kind;
 use crate::problem::{Place, Problem, Problems};
@@ -33,12 +33,46 @@ pub(super) fn of_document(value: &Value) -> Result<Format, Problems> {
 
 /// The format of lines that begin with these, if they say. `complete` says that no more will be looked at.
 pub(super) fn of_lines(head: &[(usize, Value)], complete: bool) -> Option<Format> {
-    let first = |is: fn(&Value) -> bool| head.iter().any(|(_, value)| is(value));
-    let _ = complete;
-    if first(sts::is_header) {
-        return Some(Format::Sts);
+    let (first, last) = (&head.first()?.1, &head.last()?.1);
+    if is_session_header(first) {
+        return of_session(first, head.iter().map(|(_, value)| value), complete);
     }
-    first(mcp_wire::is_log).then_some(Format::McpWire)
+    // The lines before the last one have been asked already.
+    match last {
+        value if claude::is_record(value) => Some(Format::ClaudeCode),
+        value if mcp_wire::is_log(value) => Some(Format::McpWire),
+        _ => None,
+    }
+}
+
+fn is_session_header(value: &Value) -> bool {
+    let has = |key: &str| value.get(key).is_some();
+    value.get("type").and_then(Value::as_str) == Some("session")
+        && value.get("id").is_some_and(Value::is_string)
+        && (has("harness") || has("version") || has("cwd"))
+}
+
+/// Two formats begin with a line of the type `session`, and a header of Pi may name a harness too. Then the
+/// messages tell: one has calls beside the content, the other has them in it.
+fn of_session<'v>(header: &Value, values: impl Iterator<Item = &'v Value>, complete: bool) -> Option<Format> {
+    if header.get("harness").is_none() {
+        return Some(Format::Pi);
+    }
+    for value in values {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let role = message.get("role").and_then(Value::as_str);
+        if value.get("parentId").is_some()
+            || message.get("content").is_some_and(Value::is_array)
+            || matches!(role, Some("toolResult" | "bashExecution"))
+        {
+            return Some(Format::Pi);
+        }
+        if role == Some("tool") || message.get("toolCalls").is_some() {
+            return Some(Format::Sts);
+        }
+    }
+    let is_pi = header.get("version").is_some() || header.get("cwd").is_some();
+    complete.then_some(if is_pi { Format::Pi } else { Format::Sts })
 }
 
 /// The problem with lines that fit no format.
@@ -48,7 +82,7 @@ pub(super) fn unknown_lines(head: &[(usize, Value)]) -> Problems {
 }
 
 fn unknown(seen: &str) -> Problems {
-    let message = format!("the content is {seen}; known formats are {}", names());
+    let message = format!("the content is {seen}; known formats are {}", known_names());
     Problem::new(Code::FormatUnknown, Place::Whole, message).into()
 }
 

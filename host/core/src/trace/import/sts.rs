@@ -16,12 +16,6 @@ use super::texts;
 use crate::problem::Place;
 use crate::trace::time::Timestamp;
 
-/// Whether this is the header line.
-pub(super) fn is_header(value: &Value) -> bool {
-    value.get("type").and_then(Value::as_str) == Some("session")
-        && value.get("harness").is_some_and(Value::is_string)
-}
-
 #[derive(Default)]
 pub(super) struct Session {
     metadata: Map<String, Value>,
