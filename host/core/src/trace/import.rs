@@ -9,6 +9,7 @@
 
 mod calls;
 mod claude;
+mod codex;
 mod content;
 mod detect;
 mod lines;
@@ -49,14 +50,25 @@ pub enum Format {
     Sts,
     /// A session of Claude Code.
     ClaudeCode,
+    /// A session of Codex.
+    Codex,
+    /// What `codex exec --json` prints.
+    CodexExec,
     /// A session of Pi.
     Pi,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 5] =
-        [Format::TraceV1, Format::McpWire, Format::ClaudeCode, Format::Pi, Format::Sts];
+    pub const ALL: [Format; 7] = [
+        Format::TraceV1,
+        Format::McpWire,
+        Format::ClaudeCode,
+        Format::Codex,
+        Format::CodexExec,
+        Format::Pi,
+        Format::Sts,
+    ];
 
     /// The name used on the command line.
     pub const fn as_str(self) -> &'static str {
@@ -65,6 +77,8 @@ impl Format {
             Format::McpWire => "mcp-wire",
             Format::Sts => "hf-session-trace",
             Format::ClaudeCode => "claude-code",
+            Format::Codex => "codex",
+            Format::CodexExec => "codex-exec",
             Format::Pi => "pi",
         }
     }
@@ -94,6 +108,8 @@ impl Format {
             Format::McpWire => Some(Box::<mcp_wire::Log>::default()),
             Format::Sts => Some(Box::<sts::Session>::default()),
             Format::ClaudeCode => Some(Box::<claude::Session>::default()),
+            Format::Codex => Some(Box::<codex::Session>::default()),
+            Format::CodexExec => Some(Box::<codex::Events>::default()),
             Format::Pi => Some(Box::<pi::Session>::default()),
         }
     }

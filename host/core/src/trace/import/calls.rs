@@ -138,6 +138,8 @@ pub(super) struct Answer {
     pub(super) ended_at: Option<Timestamp>,
     /// How long it took, if the recording says so.
     pub(super) duration_ms: Option<f64>,
+    /// Whether nothing says that it succeeded, only nothing that it failed.
+    pub(super) inferred: bool,
     /// What else the format says of it.
     pub(super) metadata: Map<String, Value>,
 }
@@ -151,6 +153,7 @@ impl Answer {
             status,
             ended_at: None,
             duration_ms: None,
+            inferred: false,
             metadata: Map::new(),
         }
     }
@@ -170,6 +173,17 @@ impl Answer {
     fn same(&self, other: &Answer) -> bool {
         self.result == other.result && self.status == other.status
     }
+}
+
+/// What a recording says of a call's end apart from the answer. It fills in what the answer leaves open.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Whether it failed.
+    pub(super) failed: Option<bool>,
+    /// How long it took.
+    pub(super) duration_ms: Option<f64>,
+    /// What else there is to know.
+    pub(super) metadata: Map<String, Value>,
 }
 
 fn note(map: &mut Map<String, Value>, key: &str, value: Value) {
@@ -195,10 +209,14 @@ pub(super) struct Calls {
     keys: HashMap<String, CallId>,
     /// Answers that came before their calls.
     early: HashMap<String, Answer>,
+    /// What was said of calls apart from their answers.
+    facts: HashMap<String, Facts>,
     /// Lines or parts that were read.
     records: usize,
     too_many: bool,
     blobs: usize,
+    /// Successes that nothing says.
+    inferred: usize,
     report: ImportReport,
 }
 
@@ -209,9 +227,11 @@ impl Calls {
             entries: Vec::new(),
             keys: HashMap::new(),
             early: HashMap::new(),
+            facts: HashMap::new(),
             records: 0,
             too_many: false,
             blobs: 0,
+            inferred: 0,
             report: ImportReport::default(),
         }
     }
@@ -338,6 +358,11 @@ impl Calls {
         }
     }
 
+    /// Takes what is said of the end of the call of that key, before or after its answer.
+    pub(super) fn facts(&mut self, key: &str, facts: Facts) {
+        self.facts.insert(key.to_owned(), facts);
+    }
+
     /// The call was given up. An answer that comes all the same counts.
     pub(super) fn cancel(&mut self, id: CallId) {
         if let Some(entry) = self.entries.get_mut(id.0) {
@@ -350,14 +375,15 @@ impl Calls {
         self.entries.get(id.0).is_some_and(|entry| entry.call.started_at.is_some())
     }
 
-    /// The call is no part of the session after all.
-    pub(super) fn leave_out(&mut self, id: CallId, reason: &str) {
+    /// The call is no part of the session after all. Says whether it was until now.
+    pub(super) fn leave_out(&mut self, id: CallId, reason: &str) -> bool {
         let Some(entry) = self.entries.get_mut(id.0).filter(|entry| !entry.left_out) else {
-            return;
+            return false;
         };
         entry.left_out = true;
         let (place, tool) = (entry.call.place.clone(), entry.call.tool.escape_debug().to_string());
         self.skip(place, format!("a call of `{tool}` {reason}"));
+        true
     }
 
     fn keep(&mut self, bytes: usize) {
@@ -376,6 +402,7 @@ impl Calls {
             let message = format!("{} calls, at most {MAX_EVENTS}", self.report.calls);
             return Err(Problem::new(Code::TooMany, Place::Whole, message).into());
         }
+        self.fill_in();
         let events = self.events();
         if events.is_empty() {
             return Err(self.nothing().into());
@@ -385,6 +412,26 @@ impl Calls {
         let mut trace = Trace { metadata, events, ..Trace::default() };
         trace.metadata.insert("format".into(), json!(self.format.as_str()));
         Ok((trace, self.report))
+    }
+
+    /// Puts what is known apart from the answers into them.
+    fn fill_in(&mut self) {
+        for (key, mut facts) in std::mem::take(&mut self.facts) {
+            let entry = self.keys.get(&key).and_then(|id| self.entries.get_mut(id.0));
+            let Some(answer) = entry.and_then(|entry| entry.answer.as_mut()) else {
+                continue;
+            };
+            if let Some(failed) = facts.failed.filter(|_| answer.inferred) {
+                answer.status = if failed { Status::failed() } else { Status::success() };
+                answer.inferred = false;
+            }
+            answer.duration_ms = answer.duration_ms.or(facts.duration_ms);
+            facts.metadata.append(&mut answer.metadata);
+            answer.metadata = facts.metadata;
+        }
+        let flagless = !self.format.records_failures();
+        let answers = self.entries.iter().filter(|entry| !entry.left_out).filter_map(|e| e.answer.as_ref());
+        self.inferred = answers.filter(|a| (a.inferred || flagless) && a.status.is_success()).count();
     }
 
     fn events(&mut self) -> Vec<Event> {
@@ -430,11 +477,14 @@ impl Calls {
             let count = self.report.duplicates;
             self.warn(format!("{count} exact repeats of calls or answers were taken once"));
         }
-        if !self.format.records_failures() && self.report.answered > 0 {
-            self.warn(format!(
-                "{} records no failures: {} calls count as successes because their results don't read like errors",
-                self.format, self.report.answered
-            ));
+        if self.inferred > 0 {
+            let (count, format) = (self.inferred, self.format);
+            self.warn(match format.records_failures() {
+                false => format!(
+                    "{format} records no failures: {count} calls count as successes because their results don't read like errors"
+                ),
+                true => format!("{count} calls count as successes because nothing says that they failed"),
+            });
         }
         if self.blobs > 0 {
             let blobs = self.blobs;

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Format, claude, known_names, mcp_wire};
+use super::{Format, claude, codex, known_names, mcp_wire};
 use crate::code::Code;
 use crate::json::kind;
 use crate::problem::{Place, Problem, Problems};
@@ -40,6 +40,8 @@ pub(super) fn of_lines(head: &[(usize, Value)], complete: bool) -> Option<Format
     // The lines before the last one have been asked already.
     match last {
         value if claude::is_record(value) => Some(Format::ClaudeCode),
+        value if codex::is_line(value) => Some(Format::Codex),
+        value if codex::is_event(value) => Some(Format::CodexExec),
         value if mcp_wire::is_log(value) => Some(Format::McpWire),
         _ => None,
     }

@@ -14,7 +14,6 @@ pub(super) fn of_mcp(name: &str) -> Option<(&str, &str)> {
 }
 
 /// The server of a namespace such as `mcp__server__` or `mcp__server`.
-#[cfg_attr(not(test), expect(dead_code, reason = "wip"))]
 pub(super) fn of_namespace(namespace: &str) -> Option<&str> {
     let server = namespace.strip_prefix("mcp__")?;
     let server = server.strip_suffix("__").unwrap_or(server);

@@ -152,7 +152,9 @@ impl Reader for Session {
             self.made.iter().filter(|(_, entry)| line.has(*entry)).map(|(id, _)| *id).collect();
         given_up.retain(|id| !on.contains(id));
         given_up.dedup();
-        given_up.iter().for_each(|id| calls.leave_out(*id, GIVEN_UP));
+        for id in &given_up {
+            calls.leave_out(*id, GIVEN_UP);
+        }
         if !given_up.is_empty() {
             calls.warn(format!(
                 "{} calls are on branches that were given up and are left out",
