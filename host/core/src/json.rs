@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use crate::code::Code;
@@ -64,28 +65,45 @@ pub(crate) fn syntax_problem(error: &serde_json::Error) -> Problem {
 
 /// Counts brackets outside strings, so that a deep text is refused before anything recurses into it.
 fn check_depth(bytes: &[u8], limit: usize) -> Result<(), Place> {
-    let (mut depth, mut line, mut line_start) = (0usize, 1usize, 0usize);
-    let (mut in_string, mut escaped) = (false, false);
-    for (offset, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'\n' => {
-                line += 1;
-                line_start = offset + 1;
-            }
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
+    let (mut depth, mut rest) = (0usize, bytes);
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = match byte {
+            b'"' => after_string(tail),
+            b'[' | b'{' => {
                 depth += 1;
                 if depth > limit {
-                    return Err(Place::LineColumn(line, offset - line_start + 1));
+                    return Err(place_of(bytes, bytes.len() - rest.len()));
                 }
+                tail
             }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
+            b']' | b'}' => {
+                depth = depth.saturating_sub(1);
+                tail
+            }
+            _ => tail,
+        };
     }
     Ok(())
+}
+
+/// What follows a string whose opening quote was read. Most bytes of a recording stand in strings, so these
+/// are searched, not stepped through.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        let escape = rest.get(at) == Some(&b'\\');
+        rest = rest.get(at + 1 + usize::from(escape)..).unwrap_or_default();
+        if !escape {
+            return rest;
+        }
+    }
+    &[]
+}
+
+/// Line and column of an offset.
+fn place_of(bytes: &[u8], offset: usize) -> Place {
+    let before = bytes.get(..offset).unwrap_or_default();
+    let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+    Place::LineColumn(memchr::memchr_iter(b'\n', before).count() + 1, offset - line_start + 1)
 }
 
 /// The way to a value, which becomes a text only where there is something to report.
@@ -169,11 +187,17 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
             let path = Path::Key(self.path, &key);
-            if map.contains_key(&key) {
-                self.report(Code::JsonDuplicateKey, &path, format!("key `{key}` stands twice"));
-            }
             let value = access.next_value_seed(Node { path: &path, found: self.found })?;
-            map.insert(key, value);
+            match map.entry(key) {
+                Entry::Vacant(free) => {
+                    free.insert(value);
+                }
+                Entry::Occupied(taken) => {
+                    let key = taken.key();
+                    let message = format!("key `{key}` stands twice");
+                    self.report(Code::JsonDuplicateKey, &Path::Key(self.path, key), message);
+                }
+            }
         }
         Ok(Value::Object(map))
     }
@@ -228,5 +252,7 @@ mod tests {
         let fine = format!("{}{}", "[".repeat(128), "]".repeat(128));
         assert!(codes(&fine).is_empty());
         assert!(codes("\"[[[\\\"[[\"").is_empty());
+        let second_line = format!("{{\"a\\\\\":\n{deep}");
+        assert_eq!(codes(&second_line), vec![(Code::JsonTooDeep, "line 2, column 128".to_owned())]);
     }
 }

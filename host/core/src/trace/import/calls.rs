@@ -430,7 +430,8 @@ impl Calls {
             answer.metadata = facts.metadata;
         }
         let flagless = !self.format.records_failures();
-        let answers = self.entries.iter().filter(|entry| !entry.left_out).filter_map(|e| e.answer.as_ref());
+        let counted = self.entries.iter().filter(|entry| !entry.left_out && entry.unusable.is_none());
+        let answers = counted.filter_map(|entry| entry.answer.as_ref());
         self.inferred = answers.filter(|a| (a.inferred || flagless) && a.status.is_success()).count();
     }
 
@@ -545,6 +546,9 @@ fn place_order(place: &Place) -> usize {
     }
 }
 
+/// What a map takes for each started eleven entries, beside the bytes of its keys and texts.
+const MAP_NODE: usize = 640;
+
 /// About how many bytes a value takes.
 fn weight(value: &Value) -> usize {
     let own = std::mem::size_of::<Value>();
@@ -552,7 +556,8 @@ fn weight(value: &Value) -> usize {
         Value::String(text) => own + text.len(),
         Value::Array(list) => own + list.iter().map(weight).sum::<usize>(),
         Value::Object(map) => {
-            own + map.iter().map(|(key, value)| own + key.len() + weight(value)).sum::<usize>()
+            let nodes = map.len().div_ceil(11) * MAP_NODE;
+            own + nodes + map.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => own,
     }
