@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use t2m_core::trace::import::{ImportOptions, import, import_bytes};
 use t2m_tests::{HostCli, Outcome, TestEnv, golden};
 
 /// The recording of a case: the one file whose name begins with `input.`.
@@ -61,5 +62,47 @@ fn recordings_become_the_events_that_stand_beside_them() -> Outcome<()> {
         };
         golden::check(&case, "expected.json", &format!("{got:#}\n"))?;
     }
+    Ok(())
+}
+
+/// T02: a recording that breaks off anywhere is imported or refused with a reason, and no call gets lost.
+#[test]
+fn a_recording_that_breaks_off_anywhere_is_accounted_for() -> Outcome<()> {
+    let options = ImportOptions::default();
+    for case in golden::cases("import")? {
+        let bytes = std::fs::read(input(&case)?)?;
+        // Odd, so that every part of a line is met in some line.
+        for end in (0..bytes.len()).step_by(17) {
+            let part = &bytes[..end];
+            match import_bytes(part, &options) {
+                Err(problems) => assert!(problems.iter().next().is_some(), "{}", case.display()),
+                Ok(made) => {
+                    let report = &made.report;
+                    let events = report.answered + report.failed + report.unanswered;
+                    assert_eq!(made.trace.events.len(), events, "{} at {end}", case.display());
+                    assert_eq!(report.calls, events + report.left_out, "{} at {end}", case.display());
+                    // The size of the pieces that a stream comes in changes nothing.
+                    let pieces = std::io::BufReader::with_capacity(1 + end % 50, part);
+                    assert_eq!(import(pieces, &options).as_ref(), Ok(&made), "{} at {end}", case.display());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// T02: what is held doesn't grow with the lines that hold no call.
+#[test]
+fn lines_without_calls_are_not_kept() -> Outcome<()> {
+    let case = golden::cases("import")?.into_iter().find(|case| case.ends_with("claude-code-parallel"));
+    let text = std::fs::read_to_string(input(&case.unwrap())?)?;
+    let (first, rest) = text.split_once('\n').unwrap();
+    let kept = |copies: usize| {
+        let filler = format!("{{\"type\":\"progress\",\"data\":\"{}\"}}\n", "x".repeat(2000)).repeat(copies);
+        import_bytes(format!("{first}\n{filler}{rest}").as_bytes(), &ImportOptions::default()).unwrap().report
+    };
+    let (few, many) = (kept(1), kept(1000));
+    assert_eq!((few.calls, few.kept_bytes), (many.calls, many.kept_bytes));
+    assert_eq!(many.lines - few.lines, 999);
     Ok(())
 }

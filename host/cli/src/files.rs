@@ -17,8 +17,7 @@ use crate::failure::{Failure, Result};
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let (reader, length) = open(path)?;
-    let mut bytes = Vec::new();
-    bytes.reserve(usize::try_from(length.unwrap_or(0).min(most)).unwrap_or(0));
+    let mut bytes = Vec::with_capacity(usize::try_from(length.unwrap_or(0).min(most)).unwrap_or(0));
     let unreadable = |error: std::io::Error| Failure::of_file(path, Code::FileUnreadable, reason(&error));
     reader.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > limit {

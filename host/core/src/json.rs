@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
@@ -33,6 +33,12 @@ impl Default for Limits {
 
 /// Reads one JSON text and reports every duplicate key and every lossy number in it.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
+    parse_without(bytes, limits, &[])
+}
+
+/// Reads one JSON text without the members at these paths of keys, which go through lists. What isn't taken
+/// is only checked to be JSON.
+pub(crate) fn parse_without(bytes: &[u8], limits: Limits, without: &[&[&str]]) -> Result<Value, Problems> {
     if bytes.len() > limits.bytes {
         let message = format!("{} bytes, at most {} are read", bytes.len(), limits.bytes);
         return Err(Problem::new(Code::FileTooLarge, Place::Whole, message).into());
@@ -46,7 +52,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     // check_depth has counted, and its limit is what the caller asked for.
     reader.disable_recursion_limit();
-    let value = Node { path: &Path::Root, found: &found }
+    let value = Node { path: &Path::Root, found: &found, without }
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|error| syntax_problem(&error))?;
@@ -121,11 +127,24 @@ impl Path<'_> {
             Path::Item(parent, index) => item(&parent.pointer(), *index),
         }
     }
+
+    /// Whether these are its keys.
+    fn is(&self, keys: &[&str]) -> bool {
+        match self {
+            Path::Root => keys.is_empty(),
+            Path::Item(parent, _) => parent.is(keys),
+            Path::Key(parent, key) => {
+                keys.split_last().is_some_and(|(last, before)| last == key && parent.is(before))
+            }
+        }
+    }
 }
 
+#[derive(Clone, Copy)]
 struct Node<'f> {
     path: &'f Path<'f>,
     found: &'f RefCell<Vec<Problem>>,
+    without: &'f [&'f [&'f str]],
 }
 
 impl Node<'_> {
@@ -177,7 +196,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(value) =
-            access.next_element_seed(Node { path: &Path::Item(self.path, list.len()), found: self.found })?
+            access.next_element_seed(Node { path: &Path::Item(self.path, list.len()), ..self })?
         {
             list.push(value);
         }
@@ -187,7 +206,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
             let path = Path::Key(self.path, &key);
-            let value = access.next_value_seed(Node { path: &path, found: self.found })?;
+            if self.without.iter().any(|keys| path.is(keys)) {
+                access.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let value = access.next_value_seed(Node { path: &path, ..self })?;
             match map.entry(key) {
                 Entry::Vacant(free) => {
                     free.insert(value);
@@ -232,6 +255,14 @@ mod tests {
             codes(r#"{"a":1,"a":2,"b":[{"x":1,"x":1}]}"#),
             vec![(Code::JsonDuplicateKey, "/a".to_owned()), (Code::JsonDuplicateKey, "/b/0/x".to_owned())]
         );
+    }
+
+    #[test]
+    fn members_can_be_left_unread_wherever_lists_are() {
+        let text = br#"{"m":{"x":{"x":1,"x":2},"c":[{"x":[1],"y":{"x":3}}]},"x":4}"#;
+        let value = parse_without(text, Limits::default(), &[&["m", "x"], &["m", "c", "x"]]).unwrap();
+        assert_eq!(value, serde_json::json!({"m": {"c": [{"y": {"x": 3}}]}, "x": 4}));
+        assert!(parse_without(br#"{"x":{"#, Limits::default(), &[&["x"]]).is_err());
     }
 
     #[test]

@@ -246,6 +246,10 @@ impl Reader for Session {
         memmem::find(line, b"tool_use").is_some() || memmem::find(line, b"toolUseResult").is_some()
     }
 
+    fn ignores(&self) -> &'static [&'static [&'static str]] {
+        &[&["message", "usage"], &["message", "content", "thinking"], &["message", "content", "signature"]]
+    }
+
     fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
         let head = match serde_json::from_slice::<Head>(line) {
             Ok(head) => head,

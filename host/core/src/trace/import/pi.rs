@@ -121,6 +121,14 @@ impl Reader for Session {
             .any(|part| memmem::find(line, part).is_some())
     }
 
+    fn ignores(&self) -> &'static [&'static [&'static str]] {
+        &[
+            &["message", "usage"],
+            &["message", "content", "thinking"],
+            &["message", "content", "thinkingSignature"],
+        ]
+    }
+
     fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
         let head = match serde_json::from_slice::<Head>(line) {
             Ok(head) => head,

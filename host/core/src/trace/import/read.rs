@@ -30,6 +30,12 @@ pub(super) trait Reader {
         true
     }
 
+    /// The members of a line that are never looked at, by their keys from the outside in. Whole recordings
+    /// are read faster without them.
+    fn ignores(&self) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
     /// Takes note of a line that holds no part of a call.
     fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
         serde_json::from_slice::<IgnoredAny>(line).map(|_| ())
@@ -239,7 +245,8 @@ impl<'o> Stream<'o> {
             }
             return Ok(());
         }
-        match crate::json::parse(json, self.options.limits) {
+        let without = self.known.as_ref().map(|(_, reader, _)| reader.ignores()).unwrap_or_default();
+        match crate::json::parse_without(json, self.options.limits, without) {
             Ok(value) => {
                 self.head_bytes += json.len();
                 self.entry(line.number, value);
