@@ -215,6 +215,8 @@ pub(super) struct Calls {
     records: usize,
     too_many: bool,
     blobs: usize,
+    /// Calls with an id that an earlier one had.
+    reused: usize,
     /// Successes that nothing says.
     inferred: usize,
     report: ImportReport,
@@ -231,6 +233,7 @@ impl Calls {
             records: 0,
             too_many: false,
             blobs: 0,
+            reused: 0,
             inferred: 0,
             report: ImportReport::default(),
         }
@@ -275,7 +278,7 @@ impl Calls {
                 self.report.duplicates += 1;
                 return Some(known);
             }
-            self.warn(format!("several calls have the id `{}`", key.escape_debug()));
+            self.reused += 1;
         }
         self.keys.insert(key.to_owned(), id);
         if let Some(answer) = self.early.remove(key) {
@@ -477,6 +480,10 @@ impl Calls {
         if self.report.duplicates > 0 {
             let count = self.report.duplicates;
             self.warn(format!("{count} exact repeats of calls or answers were taken once"));
+        }
+        if self.reused > 0 {
+            let count = self.reused;
+            self.warn(format!("{count} calls have the id of an earlier one: answers belong to the latest"));
         }
         if self.inferred > 0 {
             let (count, format) = (self.inferred, self.format);

@@ -70,7 +70,7 @@ pub(super) fn read(
         && let Some(second) = lines.next(options.line_bytes)?.map(owned)
     {
         let mut stream = Stream::new(options);
-        stream.first(number, first);
+        stream.first(number, first)?;
         return stream.run(lines, second);
     }
     // Blank lines before the document count for the places of problems.
@@ -184,11 +184,17 @@ impl<'o> Stream<'o> {
         }
     }
 
-    fn first(&mut self, number: usize, parsed: Option<Result<Value, Problems>>) {
+    fn first(&mut self, number: usize, parsed: Option<Result<Value, Problems>>) -> Result<(), Problems> {
         match parsed {
-            None => {}
-            Some(Ok(value)) => self.entry(number, value),
-            Some(Err(problems)) => self.broken(number, problems),
+            None => Ok(()),
+            Some(Ok(value)) => {
+                self.entry(number, value);
+                if self.known.is_none() { self.detect(false) } else { Ok(()) }
+            }
+            Some(Err(problems)) => {
+                self.broken(number, problems);
+                Ok(())
+            }
         }
     }
 

@@ -73,7 +73,7 @@ fn an_id_that_is_used_again_names_the_latest_call() {
     }
     let (events, report) = finished(calls);
     assert_eq!(events.iter().map(|event| event.2.clone()).collect::<Vec<_>>(), [json!("1"), json!("2")]);
-    assert_eq!(report.warnings, ["several calls have the id `call_0`"]);
+    assert_eq!(report.warnings, ["1 calls have the id of an earlier one: answers belong to the latest"]);
 }
 
 /// T04: a call whose arguments can't be read is kept as it is and can't become a step.
