@@ -12,6 +12,8 @@ mod dispatch_order;
 #[cfg(test)]
 mod filesystem;
 #[cfg(test)]
+mod import;
+#[cfg(test)]
 mod mathqa;
 #[cfg(test)]
 mod mcp_abuse;

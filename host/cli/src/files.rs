@@ -15,28 +15,33 @@ use crate::failure::{Failure, Result};
 
 /// Reads a file of at most `limit` bytes; `-` is standard input.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
-    let unreadable = |error: std::io::Error| Failure::of_file(path, Code::FileUnreadable, reason(&error));
-    let mut bytes = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    if path == Path::new("-") {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(unreadable)?;
-    } else {
-        let (dir, name) = open_parent(path)?;
-        // Asked before opening, because opening a named pipe waits for its other end.
-        let about = dir.metadata(&name).map_err(unreadable)?;
-        if !about.is_file() {
-            return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
-        }
-        // The standard library's own file reads into memory that it needn't clear first.
-        let file = dir.open(&name).map_err(unreadable)?.into_std();
-        bytes.reserve(usize::try_from(about.len().min(most)).unwrap_or(0));
-        file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
-    }
+    let (reader, length) = open(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length.unwrap_or(0).min(most)).unwrap_or(0));
+    let unreadable = |error: std::io::Error| Failure::of_file(path, Code::FileUnreadable, reason(&error));
+    reader.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > limit {
         let message = format!("larger than {limit} bytes");
         return Err(Failure::of_file(path, Code::FileTooLarge, message));
     }
     Ok(bytes)
+}
+
+/// Opens a file to be read bit by bit, and says how long it is; `-` is standard input, whose length isn't
+/// known.
+pub(crate) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
+    if path == Path::new("-") {
+        return Ok((Box::new(std::io::stdin().lock()), None));
+    }
+    let unreadable = |error: std::io::Error| Failure::of_file(path, Code::FileUnreadable, reason(&error));
+    let (dir, name) = open_parent(path)?;
+    // Asked before opening, because opening a named pipe waits for its other end.
+    let about = dir.metadata(&name).map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
+    }
+    let file = dir.open(&name).map_err(unreadable)?;
+    Ok((Box::new(file), Some(about.len())))
 }
 
 /// Writes a file so that nobody else can read it and no reader sees half of it.

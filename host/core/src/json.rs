@@ -9,7 +9,8 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use crate::code::Code;
@@ -32,6 +33,12 @@ impl Default for Limits {
 
 /// Reads one JSON text and reports every duplicate key and every lossy number in it.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
+    parse_without(bytes, limits, &[])
+}
+
+/// Reads one JSON text without the members at these paths of keys, which go through lists. What isn't taken
+/// is only checked to be JSON.
+pub(crate) fn parse_without(bytes: &[u8], limits: Limits, without: &[&[&str]]) -> Result<Value, Problems> {
     if bytes.len() > limits.bytes {
         let message = format!("{} bytes, at most {} are read", bytes.len(), limits.bytes);
         return Err(Problem::new(Code::FileTooLarge, Place::Whole, message).into());
@@ -45,7 +52,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     // check_depth has counted, and its limit is what the caller asked for.
     reader.disable_recursion_limit();
-    let value = Node { path: &Path::Root, found: &found }
+    let value = Node { path: &Path::Root, found: &found, without }
         .deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|error| syntax_problem(&error))?;
@@ -53,7 +60,8 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
     Ok(value)
 }
 
-fn syntax_problem(error: &serde_json::Error) -> Problem {
+/// What serde_json found, in our words.
+pub(crate) fn syntax_problem(error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     // serde_json appends its own place, which we carry apart.
     let message = text.split(" at line ").next().unwrap_or(&text);
@@ -63,28 +71,45 @@ fn syntax_problem(error: &serde_json::Error) -> Problem {
 
 /// Counts brackets outside strings, so that a deep text is refused before anything recurses into it.
 fn check_depth(bytes: &[u8], limit: usize) -> Result<(), Place> {
-    let (mut depth, mut line, mut line_start) = (0usize, 1usize, 0usize);
-    let (mut in_string, mut escaped) = (false, false);
-    for (offset, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'\n' => {
-                line += 1;
-                line_start = offset + 1;
-            }
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
+    let (mut depth, mut rest) = (0usize, bytes);
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = match byte {
+            b'"' => after_string(tail),
+            b'[' | b'{' => {
                 depth += 1;
                 if depth > limit {
-                    return Err(Place::LineColumn(line, offset - line_start + 1));
+                    return Err(place_of(bytes, bytes.len() - rest.len()));
                 }
+                tail
             }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
+            b']' | b'}' => {
+                depth = depth.saturating_sub(1);
+                tail
+            }
+            _ => tail,
+        };
     }
     Ok(())
+}
+
+/// What follows a string whose opening quote was read. Most bytes of a recording stand in strings, so these
+/// are searched, not stepped through.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        let escape = rest.get(at) == Some(&b'\\');
+        rest = rest.get(at + 1 + usize::from(escape)..).unwrap_or_default();
+        if !escape {
+            return rest;
+        }
+    }
+    &[]
+}
+
+/// Line and column of an offset.
+fn place_of(bytes: &[u8], offset: usize) -> Place {
+    let before = bytes.get(..offset).unwrap_or_default();
+    let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+    Place::LineColumn(memchr::memchr_iter(b'\n', before).count() + 1, offset - line_start + 1)
 }
 
 /// The way to a value, which becomes a text only where there is something to report.
@@ -102,11 +127,24 @@ impl Path<'_> {
             Path::Item(parent, index) => item(&parent.pointer(), *index),
         }
     }
+
+    /// Whether these are its keys.
+    fn is(&self, keys: &[&str]) -> bool {
+        match self {
+            Path::Root => keys.is_empty(),
+            Path::Item(parent, _) => parent.is(keys),
+            Path::Key(parent, key) => {
+                keys.split_last().is_some_and(|(last, before)| last == key && parent.is(before))
+            }
+        }
+    }
 }
 
+#[derive(Clone, Copy)]
 struct Node<'f> {
     path: &'f Path<'f>,
     found: &'f RefCell<Vec<Problem>>,
+    without: &'f [&'f [&'f str]],
 }
 
 impl Node<'_> {
@@ -158,7 +196,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(value) =
-            access.next_element_seed(Node { path: &Path::Item(self.path, list.len()), found: self.found })?
+            access.next_element_seed(Node { path: &Path::Item(self.path, list.len()), ..self })?
         {
             list.push(value);
         }
@@ -168,11 +206,21 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
             let path = Path::Key(self.path, &key);
-            if map.contains_key(&key) {
-                self.report(Code::JsonDuplicateKey, &path, format!("key `{key}` stands twice"));
+            if self.without.iter().any(|keys| path.is(keys)) {
+                access.next_value::<IgnoredAny>()?;
+                continue;
             }
-            let value = access.next_value_seed(Node { path: &path, found: self.found })?;
-            map.insert(key, value);
+            let value = access.next_value_seed(Node { path: &path, ..self })?;
+            match map.entry(key) {
+                Entry::Vacant(free) => {
+                    free.insert(value);
+                }
+                Entry::Occupied(taken) => {
+                    let key = taken.key();
+                    let message = format!("key `{key}` stands twice");
+                    self.report(Code::JsonDuplicateKey, &Path::Key(self.path, key), message);
+                }
+            }
         }
         Ok(Value::Object(map))
     }
@@ -210,6 +258,14 @@ mod tests {
     }
 
     #[test]
+    fn members_can_be_left_unread_wherever_lists_are() {
+        let text = br#"{"m":{"x":{"x":1,"x":2},"c":[{"x":[1],"y":{"x":3}}]},"x":4}"#;
+        let value = parse_without(text, Limits::default(), &[&["m", "x"], &["m", "c", "x"]]).unwrap();
+        assert_eq!(value, serde_json::json!({"m": {"c": [{"y": {"x": 3}}]}, "x": 4}));
+        assert!(parse_without(br#"{"x":{"#, Limits::default(), &[&["x"]]).is_err());
+    }
+
+    #[test]
     fn what_json_has_not_is_refused() {
         for text in ["NaN", "[Infinity]", "{", "1 2", "\"\\ud800\"", "[1,]", ""] {
             assert_eq!(codes(text).first().map(|c| c.0), Some(Code::JsonSyntax), "{text}");
@@ -227,5 +283,7 @@ mod tests {
         let fine = format!("{}{}", "[".repeat(128), "]".repeat(128));
         assert!(codes(&fine).is_empty());
         assert!(codes("\"[[[\\\"[[\"").is_empty());
+        let second_line = format!("{{\"a\\\\\":\n{deep}");
+        assert_eq!(codes(&second_line), vec![(Code::JsonTooDeep, "line 2, column 128".to_owned())]);
     }
 }

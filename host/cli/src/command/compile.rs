@@ -64,7 +64,7 @@ fn accept(text: &str) -> std::result::Result<Accept, String> {
 impl Compile {
     pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
         files::refuse_overwrite(self.out.as_deref(), &[&self.file])?;
-        let imported = self.import.read(&self.file)?;
+        let imported = self.import.read(&self.file, out)?;
         note_report(&imported, out);
         let options = Options {
             name: self.name,

@@ -1,12 +1,14 @@
 //! `t2m-host import`: a recording becomes Trace v1.
 //!
-//! Owns reading the file and showing what was found. Refuses to change what was recorded, apart from the
+//! Owns reading the file, bit by bit, and showing what was found. Refuses to change what was recorded, apart from the
 //! path prefixes that `--map` names.
 //!
 //! **Invariant:** every call of the recording is in the trace or in the report.
 
+use std::io::BufReader;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use t2m_core::json::Limits;
 use t2m_core::trace::import::{Format, ImportOptions, Imported};
@@ -16,8 +18,17 @@ use crate::exit::Exit;
 use crate::failure::{InFile, Result};
 use crate::files;
 use crate::out::{Out, pretty};
+use crate::progress::reading;
+
+/// How much is read of a file at once: enough that no line of a usual session is read in two parts.
+const BUFFER: usize = 256 << 10;
+
+/// Most skipped parts that are shown to a person.
+const MAX_SHOWN: usize = 20;
 
 /// Read a recording and write it as Trace v1.
+///
+/// Reads logs of MCP connections and sessions of coding agents; `--from` lists the formats.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host import session.jsonl --out trace.json
@@ -35,15 +46,22 @@ pub(crate) struct Import {
 /// How to read a recording.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ImportArgs {
-    /// The format: `trace-v1` or `mcp-wire` [default: found from the content]
-    #[arg(long, value_name = "FORMAT")]
+    /// The format [default: found from the content]
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<Format>,
     /// Replace a recorded path prefix by another one; repeat for more
     #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
     map: Vec<(String, String)>,
-    /// Largest file that is read
+    /// Largest recording that is read
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().bytes)]
     max_bytes: usize,
+    /// Longest line that is read; a longer one is skipped and listed
+    #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().line_bytes)]
+    max_line_bytes: usize,
+}
+
+fn formats() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::as_str)).try_map(|name| name.parse::<Format>())
 }
 
 fn mapping(text: &str) -> std::result::Result<(String, String), String> {
@@ -55,11 +73,18 @@ fn mapping(text: &str) -> std::result::Result<(String, String), String> {
 
 impl ImportArgs {
     /// Reads a recording in any known format.
-    pub(crate) fn read(&self, file: &std::path::Path) -> Result<Imported> {
-        let bytes = files::read(file, self.max_bytes)?;
-        let limits = Limits { bytes: self.max_bytes, ..Limits::default() };
-        let options = ImportOptions { from: self.from, map: self.map.clone(), limits };
-        trace::import::import(&bytes, &options).in_file(file)
+    pub(crate) fn read(&self, file: &std::path::Path, out: &Out) -> Result<Imported> {
+        let (mut reader, length) = files::open(file)?;
+        if out.shows_progress() {
+            reader = reading(reader, length);
+        }
+        let options = ImportOptions {
+            from: self.from,
+            map: self.map.clone(),
+            limits: Limits { bytes: self.max_bytes, ..Limits::default() },
+            line_bytes: self.max_line_bytes,
+        };
+        trace::import::import(BufReader::with_capacity(BUFFER, reader), &options).in_file(file)
     }
 }
 
@@ -67,16 +92,27 @@ impl ImportArgs {
 pub(crate) fn note_report(imported: &Imported, out: &mut Out) {
     let report = &imported.report;
     out.note(format!(
-        "{}: {} calls: {} answered, {} failed, {} unanswered; {} skipped",
+        "{}: {} calls: {} answered, {} failed, {} unanswered, {} left out; {} parts skipped",
         imported.format,
         report.calls,
         report.answered,
         report.failed,
         report.unanswered,
-        report.skipped.len()
+        report.left_out,
+        report.skipped.len() + report.unlisted
     ));
-    for skipped in &report.skipped {
+    if report.lines > 0 {
+        out.note(format!(
+            "  {} bytes in {} lines were read, about {} kept",
+            report.bytes, report.lines, report.kept_bytes
+        ));
+    }
+    for skipped in report.skipped.iter().take(MAX_SHOWN) {
         out.note(format!("  skipped at {}: {}", skipped.place, skipped.reason));
+    }
+    if report.skipped.len() > MAX_SHOWN {
+        let more = report.skipped.len() - MAX_SHOWN;
+        out.note(format!("  and {more} more; `import --out FILE --format json` lists them"));
     }
     for warning in &report.warnings {
         out.note(format!("  note: {warning}"));
@@ -86,7 +122,7 @@ pub(crate) fn note_report(imported: &Imported, out: &mut Out) {
 impl Import {
     pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
         files::refuse_overwrite(self.out.as_deref(), &[&self.file])?;
-        let imported = self.options.read(&self.file)?;
+        let imported = self.options.read(&self.file, out)?;
         note_report(&imported, out);
         if !self.options.map.is_empty() {
             out.note(format!("  {} strings mapped", imported.report.remapped));

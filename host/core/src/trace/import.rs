@@ -1,27 +1,38 @@
 //! Bringing recordings of other formats in.
 //!
-//! Owns the detection of formats from content, the report of what came in and what didn't, and one module
-//! for each format. Refuses to invent: an effect, a dependency or an input that the recording doesn't
+//! Owns the list of formats, the report of what came in and what didn't, and one module for each format. A
+//! format finds calls and answers (`read`); matching them and making the trace is the same for all (`calls`). Refuses to invent: an effect, a dependency or an input that the recording doesn't
 //! state stays unknown.
 //!
 //! **Invariant:** a file is imported with at least one call, or refused with a reason; every call found is
 //! either an event of the trace or listed as skipped.
 
+mod calls;
+mod claude;
+mod codex;
 mod content;
+mod detect;
+mod lines;
 mod mcp_wire;
+mod names;
+mod pi;
+mod read;
 mod remap;
+mod sts;
+mod texts;
+mod tree;
 
 use std::fmt;
+use std::io::BufRead;
 use std::str::FromStr;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::model::Trace;
-use crate::code::Code;
 use crate::id::MAX_ID_CHARS;
-use crate::json::{Limits, kind};
-use crate::problem::{Place, Problem, Problems};
+use crate::json::Limits;
+use crate::problem::{Place, Problems};
 
 pub use content::reply_of_mcp_result;
 
@@ -34,17 +45,72 @@ pub enum Format {
     TraceV1,
     /// JSON-RPC messages of an MCP connection, one a line or in one JSON document.
     McpWire,
+    /// Hugging Face Session Trace.
+    #[serde(rename = "hf-session-trace")]
+    Sts,
+    /// A session of Claude Code.
+    ClaudeCode,
+    /// A session of Codex.
+    Codex,
+    /// What `codex exec --json` prints.
+    CodexExec,
+    /// A session of Pi.
+    Pi,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 2] = [Format::TraceV1, Format::McpWire];
+    pub const ALL: [Format; 7] = [
+        Format::TraceV1,
+        Format::McpWire,
+        Format::ClaudeCode,
+        Format::Codex,
+        Format::CodexExec,
+        Format::Pi,
+        Format::Sts,
+    ];
 
     /// The name used on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Format::TraceV1 => "trace-v1",
             Format::McpWire => "mcp-wire",
+            Format::Sts => "hf-session-trace",
+            Format::ClaudeCode => "claude-code",
+            Format::Codex => "codex",
+            Format::CodexExec => "codex-exec",
+            Format::Pi => "pi",
+        }
+    }
+
+    /// Whether a recording is always one JSON document.
+    const fn is_document(self) -> bool {
+        matches!(self, Format::TraceV1)
+    }
+
+    /// Whether the format says that a call failed. Without that a success is inferred.
+    const fn records_failures(self) -> bool {
+        !matches!(self, Format::Sts)
+    }
+
+    /// Under which key of an event's metadata stands what the format says of it.
+    const fn notes(self) -> &'static str {
+        match self {
+            Format::McpWire => "mcp",
+            _ => "source",
+        }
+    }
+
+    /// What reads its recordings; nothing for our own format, which needs no import.
+    fn reader(self) -> Option<Box<dyn read::Reader>> {
+        match self {
+            Format::TraceV1 => None,
+            Format::McpWire => Some(Box::<mcp_wire::Log>::default()),
+            Format::Sts => Some(Box::<sts::Session>::default()),
+            Format::ClaudeCode => Some(Box::<claude::Session>::default()),
+            Format::Codex => Some(Box::<codex::Session>::default()),
+            Format::CodexExec => Some(Box::<codex::Events>::default()),
+            Format::Pi => Some(Box::<pi::Session>::default()),
         }
     }
 }
@@ -57,7 +123,7 @@ impl fmt::Display for Format {
 
 /// A text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a format; known are {known}", known = names())]
+#[error("`{0}` is not a format; known are {known}", known = known_names())]
 pub struct UnknownFormat(String);
 
 impl FromStr for Format {
@@ -70,12 +136,12 @@ impl FromStr for Format {
     }
 }
 
-fn names() -> String {
+fn known_names() -> String {
     Format::ALL.map(|format| format!("`{format}`")).join(", ")
 }
 
 /// How to import.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ImportOptions {
     /// The format, if it isn't to be found from the content.
     pub from: Option<Format>,
@@ -83,6 +149,15 @@ pub struct ImportOptions {
     pub map: Vec<(String, String)>,
     /// How large the input may be.
     pub limits: Limits,
+    /// The longest line that is read; a longer one is skipped and reported. 16 MiB: the longest lines of
+    /// real sessions without pictures have 160 kB, and a model's pictures end at some megabytes.
+    pub line_bytes: usize,
+}
+
+impl Default for ImportOptions {
+    fn default() -> ImportOptions {
+        ImportOptions { from: None, map: Vec::new(), limits: Limits::default(), line_bytes: 16 << 20 }
+    }
 }
 
 /// What an import made.
@@ -99,7 +174,7 @@ pub struct Imported {
 /// What an import found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ImportReport {
-    /// Calls in the recording; all but the skipped ones are events.
+    /// Different calls in the recording: `answered`, `failed`, `unanswered` and `left_out` together.
     pub calls: usize,
     /// Calls with an answer that isn't a failure.
     pub answered: usize,
@@ -107,10 +182,22 @@ pub struct ImportReport {
     pub failed: usize,
     /// Calls without an answer, cancelled ones among them.
     pub unanswered: usize,
+    /// Calls that are no events; `skipped` says why.
+    pub left_out: usize,
+    /// Exact repeats of calls and answers, each taken once.
+    pub duplicates: usize,
+    /// Bytes that were read.
+    pub bytes: usize,
+    /// Lines that were read, if the recording has lines.
+    pub lines: usize,
+    /// About how many bytes of arguments and results were held, at most at once.
+    pub kept_bytes: usize,
     /// Strings in which a path prefix was replaced.
     pub remapped: usize,
     /// What was not taken.
     pub skipped: Vec<Skipped>,
+    /// Further parts that were not taken, beyond those that are listed.
+    pub unlisted: usize,
     /// What a person should know; lower case, no final period.
     pub warnings: Vec<String>,
 }
@@ -124,32 +211,21 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Imports a recording.
-pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<Imported, Problems> {
-    if bytes.len() > options.limits.bytes {
-        let message = format!("{} bytes, at most {} are read", bytes.len(), options.limits.bytes);
-        return Err(Problem::new(Code::FileTooLarge, Place::Whole, message).into());
-    }
+/// Imports a recording from a stream. A recording of lines is never held as a whole.
+pub fn import(reader: impl BufRead, options: &ImportOptions) -> Result<Imported, Problems> {
     let mapping = remap::Mapping::new(&options.map)?;
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let document = Document::read(bytes, options.limits);
-    let format = match options.from {
-        Some(format) => format,
-        None => detect(&document)?,
-    };
-    let (mut trace, mut report) = match format {
-        Format::TraceV1 => native(bytes, document, options.limits)?,
-        Format::McpWire => mcp_wire::read(document)?,
-    };
+    let (mut trace, format, mut report) = read::read(reader, options)?;
     report.remapped = mapping.apply(&mut trace);
     Ok(Imported { trace, format, report })
 }
 
-fn native(bytes: &[u8], document: Document, limits: Limits) -> Result<(Trace, ImportReport), Problems> {
-    let trace = match document {
-        Document::Whole(value) => super::parse::from_value(&value)?,
-        Document::Lines { .. } | Document::Broken(_) => super::parse::parse(bytes, limits)?,
-    };
+/// Imports a recording that is in memory already.
+pub fn import_bytes(bytes: &[u8], options: &ImportOptions) -> Result<Imported, Problems> {
+    import(bytes, options)
+}
+
+fn native(value: &Value) -> Result<(Trace, ImportReport), Problems> {
+    let trace = super::parse::from_value(value)?;
     let mut report = ImportReport { calls: trace.events.len(), ..ImportReport::default() };
     for event in &trace.events {
         match event.status.as_str() {
@@ -162,138 +238,6 @@ fn native(bytes: &[u8], document: Document, limits: Limits) -> Result<(Trace, Im
         report.warnings.push("the trace has no events".to_owned());
     }
     Ok((trace, report))
-}
-
-/// The bytes as JSON, however they are laid out.
-enum Document {
-    /// One JSON text.
-    Whole(Value),
-    /// One JSON text a line.
-    Lines {
-        /// Line number and value.
-        entries: Vec<(usize, Value)>,
-        /// Lines that aren't JSON.
-        problems: Vec<Problem>,
-        /// The number of a last line that breaks off.
-        partial: Option<usize>,
-    },
-    /// Neither.
-    Broken(Problems),
-}
-
-impl Document {
-    fn read(bytes: &[u8], limits: Limits) -> Document {
-        let mut lines = numbered_lines(bytes);
-        let first = lines.next().map(|(_, line)| line);
-        let several = lines.next().is_some();
-        if several && first.is_some_and(|line| starts_json_lines(line, limits)) {
-            return Document::read_lines(bytes, limits);
-        }
-        match crate::json::parse(bytes, limits) {
-            Ok(value) => Document::Whole(value),
-            Err(problems) => Document::Broken(problems),
-        }
-    }
-
-    fn read_lines(bytes: &[u8], limits: Limits) -> Document {
-        let (mut entries, mut problems, mut partial) = (Vec::new(), Vec::new(), None);
-        let complete = bytes.ends_with(b"\n");
-        let mut lines = numbered_lines(bytes).peekable();
-        while let Some((number, line)) = lines.next() {
-            let Some(json) = payload(line) else { continue };
-            match crate::json::parse(json, limits) {
-                Ok(value) => entries.push((number, value)),
-                // A file that is still being written ends in the middle of a line.
-                Err(found) if lines.peek().is_none() && !complete && found.code() == Code::JsonSyntax => {
-                    partial = Some(number);
-                }
-                Err(found) => problems.extend(found.into_list().into_iter().map(|p| on_line(number, p))),
-            }
-        }
-        Document::Lines { entries, problems, partial }
-    }
-}
-
-/// Lines that hold something, counted from 1.
-fn numbered_lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    bytes
-        .split(|byte| *byte == b'\n')
-        .enumerate()
-        .map(|(index, line)| (index + 1, line.trim_ascii()))
-        .filter(|(_, line)| !line.is_empty())
-}
-
-fn starts_json_lines(line: &[u8], limits: Limits) -> bool {
-    payload(line).is_none_or(|json| {
-        let open = matches!(json.first(), Some(b'{' | b'['));
-        // A pretty-printed document may begin with a line like `[`, which is no value by itself.
-        open && crate::json::parse(json, limits).map_or_else(|p| p.code() != Code::JsonSyntax, |_| true)
-    })
-}
-
-/// The JSON of a line; a recorded event stream has it behind `data:` and other fields beside it.
-fn payload(line: &[u8]) -> Option<&[u8]> {
-    if let Some(data) = line.strip_prefix(b"data:") {
-        return Some(data.trim_ascii());
-    }
-    let noise: [&[u8]; 4] = [b"event:", b"id:", b"retry:", b":"];
-    (!noise.iter().any(|prefix| line.starts_with(prefix))).then_some(line)
-}
-
-fn on_line(number: usize, problem: Problem) -> Problem {
-    let place = match problem.place {
-        Place::LineColumn(_, column) => Place::LineColumn(number, column),
-        Place::Pointer(pointer) => Place::LinePointer(number, pointer),
-        _ => Place::Line(number),
-    };
-    Problem { place, ..problem }
-}
-
-fn detect(document: &Document) -> Result<Format, Problems> {
-    let seen = match document {
-        Document::Broken(problems) => {
-            // A text that begins like JSON is a damaged file of ours rather than another format.
-            return Err(problems.clone());
-        }
-        Document::Whole(value) => {
-            if value.get("events").is_some() {
-                return Ok(Format::TraceV1);
-            }
-            if mcp_wire::is_log(value) {
-                return Ok(Format::McpWire);
-            }
-            match value.get("format").and_then(Value::as_str) {
-                Some(format) if format.starts_with("t2m/workflow@") => "a workflow, ready to run".to_owned(),
-                Some(format) if format.starts_with("t2m/") => format!("a file of the format `{format}`"),
-                _ => describe(value),
-            }
-        }
-        Document::Lines { entries, .. } => {
-            if entries.iter().any(|(_, value)| mcp_wire::is_log(value)) {
-                return Ok(Format::McpWire);
-            }
-            let first = entries.first().map_or_else(|| "nothing".to_owned(), |(_, value)| describe(value));
-            format!("{} lines, first {first}", entries.len())
-        }
-    };
-    let message = format!("the content is {seen}; known formats are {}", names());
-    Err(Problem::new(Code::FormatUnknown, Place::Whole, message).into())
-}
-
-fn describe(value: &Value) -> String {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            let keys: Vec<String> =
-                map.keys().take(6).map(|key| format!("`{}`", key.escape_debug())).collect();
-            format!("an object with {}", keys.join(", "))
-        }
-        Value::Array(list) => match list.first() {
-            Some(first @ Value::Object(_)) => format!("a list of {}, first {}", list.len(), describe(first)),
-            Some(first) => format!("a list of {}, first {}", list.len(), kind(first)),
-            None => "an empty list".to_owned(),
-        },
-        other => kind(other).to_owned(),
-    }
 }
 
 /// Trace v1's rule for a recorded tool name, which is wider than MCP's.

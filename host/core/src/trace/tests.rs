@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::import::{Format, ImportOptions, Imported, import};
+use super::import::{Format, ImportOptions, Imported, import_bytes};
 use super::*;
 use crate::code::Code;
 use crate::json::Limits;
@@ -147,11 +147,11 @@ fn a_status_is_a_success_only_if_it_says_so() {
 }
 
 fn imported(text: &str) -> Imported {
-    import(text.as_bytes(), &ImportOptions::default()).unwrap()
+    import_bytes(text.as_bytes(), &ImportOptions::default()).unwrap()
 }
 
 fn refused(text: &str) -> Vec<String> {
-    found(&import(text.as_bytes(), &ImportOptions::default()).unwrap_err())
+    found(&import_bytes(text.as_bytes(), &ImportOptions::default()).unwrap_err())
 }
 
 /// T02: ids by direction and connection, answers out of order, failures of both kinds, cancellation.
@@ -264,11 +264,70 @@ fn what_cannot_be_imported_is_refused_with_a_reason() {
     ] {
         assert_eq!(refused(&text), vec![expected], "{text}");
     }
-    let problems = import(b"{\"messages\":[],\"model\":1}", &ImportOptions::default()).unwrap_err();
+    let problems = import_bytes(b"{\"messages\":[],\"model\":1}", &ImportOptions::default()).unwrap_err();
     let message = &problems.iter().next().unwrap().message;
     assert_eq!(
         message,
-        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`"
+        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`"
+    );
+}
+
+/// T02, T14: calls and results of a Hugging Face Session Trace; nothing is known of their effects.
+#[test]
+fn an_hf_session_trace_becomes_events() {
+    let call =
+        |id: &str, arguments: &str| json!({"id": id, "function": {"name": "get", "arguments": arguments}});
+    let message = |message: Value| json!({"type": "message", "message": message}).to_string();
+    let lines = [
+        r#"{"type":"session","harness":"my-agent","id":"s1","name":"n","extra":1}"#.to_owned(),
+        message(json!({"role": "user", "content": "go"})),
+        message(json!({"role": "assistant", "content": "", "timestamp": 1_767_225_600_000_i64,
+            "toolCalls": [call("a", "{\"n\": 1}"), call("b", "{}"), call("c", "{}"), call("d", "{n")]})),
+        message(
+            json!({"role": "tool", "toolCallId": "b", "content": "Error: none", "timestamp": 1_767_225_600_500_i64}),
+        ),
+        message(json!({"role": "tool", "toolCallId": "a", "content": "12345678901234567890.50"})),
+        message(json!({"role": "tool", "toolCallId": "d", "content": "x"})),
+        message(json!({"role": "tool", "content": "x"})),
+    ];
+    let made = imported(&lines.join("\n"));
+    assert_eq!(made.format, Format::Sts);
+    let events: Vec<_> =
+        made.trace.events.iter().map(|e| (e.status.as_str(), e.result.clone(), e.duration_ms)).collect();
+    assert_eq!(
+        events,
+        [
+            ("success", json!({"text": "12345678901234567890.50"}), None),
+            ("failed", json!({"text": "Error: none"}), Some(500.0)),
+            ("unanswered", Value::Null, None),
+            ("arguments-invalid", json!({"text": "x"}), None),
+        ]
+    );
+    assert!(made.trace.events.iter().all(|event| event.effect == crate::effect::Effect::Unknown));
+    assert_eq!(made.trace.metadata["session"], json!({"harness": "my-agent", "id": "s1", "name": "n"}));
+    let report = &made.report;
+    assert_eq!((report.calls, report.answered, report.failed, report.unanswered), (4, 1, 2, 1));
+    assert_eq!(report.skipped.len(), 2, "{report:?}");
+    assert!(report.warnings[0].starts_with("hf-session-trace records no failures: 1 calls"), "{report:?}");
+}
+
+/// T02: an over-long line is read over, and every broken line is named at once.
+#[test]
+fn long_lines_are_skipped_and_broken_ones_named() {
+    let long = format!("{{\"note\":\"{}\"}}", "x".repeat(2000));
+    let options = ImportOptions { line_bytes: 1000, ..ImportOptions::default() };
+    let made = import_bytes(format!("{CALL}\n{long}\n{ANSWER}\n").as_bytes(), &options).unwrap();
+    assert_eq!(made.report.skipped[0].reason, "a line of 2011 bytes, more than 1000");
+    assert_eq!((made.report.answered, made.report.warnings.len(), made.report.lines), (1, 1, 3));
+    assert_eq!(
+        refused(&format!("{CALL}\n{{bad\n{ANSWER}\n[1,\n{ANSWER}\n")),
+        ["json-syntax line 2, column 2", "json-syntax line 4, column 3"]
+    );
+    let few =
+        ImportOptions { limits: Limits { bytes: 100, ..Limits::default() }, ..ImportOptions::default() };
+    assert_eq!(
+        import_bytes(format!("{CALL}\n{ANSWER}").as_bytes(), &few).unwrap_err().code(),
+        Code::FileTooLarge
     );
 }
 
@@ -282,12 +341,12 @@ fn an_empty_trace_carries_a_warning() {
 #[test]
 fn a_named_format_overrides_detection() {
     let options = ImportOptions { from: Some(Format::TraceV1), ..ImportOptions::default() };
-    let problems = import(CALL.as_bytes(), &options).unwrap_err();
+    let problems = import_bytes(CALL.as_bytes(), &options).unwrap_err();
     assert_eq!(problems.code(), Code::FieldMissing);
     assert_eq!("mcp-wire".parse(), Ok(Format::McpWire));
     assert_eq!(
         "mcp".parse::<Format>().unwrap_err().to_string(),
-        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`"
+        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`"
     );
 }
 
@@ -297,7 +356,7 @@ fn mapped_paths_agree_in_inputs_arguments_and_results() {
         "result":{"text":"in /home/u/p/x: /home/u/p2"}}]}"#;
     let options =
         ImportOptions { map: vec![("/home/u/p".into(), "/data".into())], ..ImportOptions::default() };
-    let made = import(text.as_bytes(), &options).unwrap();
+    let made = import_bytes(text.as_bytes(), &options).unwrap();
     assert_eq!(made.trace.inputs["root"], json!("/data"));
     assert_eq!(made.trace.events[0].arguments["path"], json!("/data/x"));
     assert_eq!(made.trace.events[0].result, json!({"text": "in /data/x: /home/u/p2"}));

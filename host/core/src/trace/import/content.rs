@@ -1,10 +1,11 @@
-//! MCP results as our replies.
+//! Results as our replies have them.
 //!
-//! Owns the way from a `CallToolResult` to [`Reply`], and base64. Refuses to interpret text.
+//! Owns the way from a `CallToolResult` to [`Reply`], the one from the content that chat formats record to
+//! a reply's value, and base64. Refuses to interpret text: JSON in a text stays text.
 //!
 //! **Invariant:** no result is refused: a block that can't be read counts as bytes of unknown type.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::tool::{Content, Reply, Usage};
 
@@ -55,6 +56,83 @@ fn block(block: &Value) -> Content {
     }
 }
 
+/// The value that [`Reply::value`] gives for the content that a chat format records, and how many blocks of
+/// bytes were counted but not kept. A text is `{"text": ...}`; an object is a structured result already.
+pub(super) fn value_of_content(content: Value) -> (Value, usize) {
+    match content {
+        Value::Null => (of_text(String::new()), 0),
+        Value::String(text) => (of_text(text), 0),
+        Value::Array(blocks) => of_blocks(blocks),
+        other => (other, 0),
+    }
+}
+
+/// The value of a result that is a text.
+pub(super) fn of_text(text: String) -> Value {
+    let mut map = Map::new();
+    map.insert("text".into(), Value::String(text));
+    Value::Object(map)
+}
+
+/// The text of a value that [`value_of_content`] made.
+pub(super) fn text_of(value: &Value) -> &str {
+    value.get("text").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn of_blocks(blocks: Vec<Value>) -> (Value, usize) {
+    let (mut text, mut bytes): (Option<String>, Vec<Value>) = (None, Vec::new());
+    for block in blocks {
+        match text_of_block(block) {
+            Ok(more) => match &mut text {
+                None => text = Some(more),
+                Some(text) => {
+                    text.push('\n');
+                    text.push_str(&more);
+                }
+            },
+            Err(block) => bytes.push(bytes_of_block(&block)),
+        }
+    }
+    let mut value = of_text(text.unwrap_or_default());
+    let count = bytes.len();
+    if let Some(map) = value.as_object_mut().filter(|_| count > 0) {
+        map.insert("blocks".into(), Value::Array(bytes));
+    }
+    (value, count)
+}
+
+fn text_of_block(block: Value) -> Result<String, Value> {
+    match block {
+        Value::String(text) => Ok(text),
+        Value::Object(mut map) => match (map.get("type").and_then(Value::as_str), map.get("text")) {
+            (Some("text" | "input_text" | "output_text"), Some(Value::String(_))) => {
+                match map.remove("text") {
+                    Some(Value::String(text)) => Ok(text),
+                    _ => Err(Value::Object(map)),
+                }
+            }
+            _ => Err(Value::Object(map)),
+        },
+        other => Err(other),
+    }
+}
+
+/// Media type and size of a picture or another block of bytes, wherever a format puts them.
+fn bytes_of_block(block: &Value) -> Value {
+    let source = block.get("source").unwrap_or(block);
+    let text = |keys: &[&str]| keys.iter().find_map(|key| source.get(*key).and_then(Value::as_str));
+    let url = text(&["image_url", "url"])
+        .or_else(|| block.get("image_url").and_then(|image| image.get("url")).and_then(Value::as_str));
+    let (mime, data) = match url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,")) {
+        Some((mime, data)) => (Some(mime), Some(data)),
+        None => (text(&["media_type", "mimeType", "mime_type"]), text(&["data"])),
+    };
+    json!({
+        "mime_type": mime.unwrap_or("application/octet-stream"),
+        "bytes": data.map_or(0, |data| data.trim_end_matches('=').len() * 3 / 4),
+    })
+}
+
 /// Decoded base64, or the text's own bytes if it isn't base64.
 fn bytes(text: &str) -> Vec<u8> {
     decode(text).unwrap_or_else(|| text.as_bytes().to_vec())
@@ -97,6 +175,39 @@ mod tests {
             assert_eq!(decode(text).as_deref(), Some(expected.as_bytes()), "{text}");
         }
         assert_eq!(decode("a.b"), None);
+    }
+
+    /// T02: the same result has the same value, whichever format recorded it.
+    #[test]
+    fn content_of_chat_formats_has_the_value_of_a_reply() {
+        let png = json!({"mime_type": "image/png", "bytes": 3});
+        for (content, expected) in [
+            (json!(null), json!({"text": ""})),
+            (json!("{\"id\": 1.50}"), json!({"text": "{\"id\": 1.50}"})),
+            (json!({"id": 1}), json!({"id": 1})),
+            (
+                json!([{"type": "text", "text": "a"}, {"type": "input_text", "text": "b"}, "c"]),
+                json!({"text": "a\nb\nc"}),
+            ),
+            (
+                json!([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "Zm9v"}}]),
+                json!({"text": "", "blocks": [png]}),
+            ),
+            (
+                json!([{"type": "text", "text": "a"}, {"type": "image", "mimeType": "image/png", "data": "Zm9v"}]),
+                json!({"text": "a", "blocks": [png]}),
+            ),
+            (
+                json!([{"type": "input_image", "image_url": "data:image/png;base64,Zm9v"}]),
+                json!({"text": "", "blocks": [png]}),
+            ),
+            (
+                json!([{"type": "image_url", "image_url": {"url": "data:image/png;base64,Zm9v"}}, 7]),
+                json!({"text": "", "blocks": [png, {"mime_type": "application/octet-stream", "bytes": 0}]}),
+            ),
+        ] {
+            assert_eq!(value_of_content(content.clone()).0, expected, "{content}");
+        }
     }
 
     #[test]

@@ -9,12 +9,13 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{Document, ImportReport, Skipped, content, event_id, is_recordable_tool};
-use crate::code::Code;
-use crate::problem::{Place, Problem, Problems, item};
-use crate::trace::model::{Event, MAX_EVENTS, Status, Trace};
+use super::calls::{Answer, Arguments, Call, CallId, Calls};
+use super::content;
+use super::read::{Reader, parse_inner};
+use crate::problem::{Place, item};
+use crate::trace::model::Status;
 use crate::trace::time::Timestamp;
 
 const HOLDERS: [&str; 4] = ["message", "request", "response", "payload"];
@@ -38,30 +39,6 @@ pub(super) fn is_log(value: &Value) -> bool {
 
 fn is_message(map: &Map<String, Value>) -> bool {
     map.contains_key("jsonrpc")
-}
-
-pub(super) fn read(document: Document) -> Result<(Trace, ImportReport), Problems> {
-    let mut log = Log::default();
-    match document {
-        Document::Broken(problems) => return Err(problems),
-        Document::Whole(value) => {
-            if let Some(metadata) = value.get("metadata") {
-                log.metadata.insert("recording".into(), metadata.clone());
-            }
-            log.document(value);
-        }
-        Document::Lines { entries, problems, partial } => {
-            Problems::from_list(problems)?;
-            for (line, value) in entries {
-                log.entry(value, &Place::Line(line), &Context::default());
-            }
-            if let Some(line) = partial {
-                log.skip(Place::Line(line), "the last line breaks off and was left out");
-                log.report.warnings.push(format!("line {line} breaks off: the recording may be incomplete"));
-            }
-        }
-    }
-    log.finish()
 }
 
 /// Who sent a message.
@@ -114,96 +91,105 @@ impl Context {
 
 /// A request that waits for its answer.
 enum Waiting {
-    Call(usize),
+    Call(CallId),
     Tools,
     Initialize,
     Other,
 }
 
 #[derive(Default)]
-struct Log {
-    events: Vec<Event>,
-    counts: HashMap<String, usize>,
+pub(super) struct Log {
     open: HashMap<(Sender, String), Waiting>,
     metadata: Map<String, Value>,
     tools: Map<String, Value>,
-    messages: usize,
-    too_many: bool,
-    report: ImportReport,
 }
 
-impl Log {
-    fn skip(&mut self, place: Place, reason: impl Into<String>) {
-        self.report.skipped.push(Skipped { place, reason: reason.into() });
+impl Reader for Log {
+    fn record(&mut self, place: &Place, value: Value, calls: &mut Calls) {
+        self.entry(value, place, &Context::default(), calls);
     }
 
-    fn document(&mut self, value: Value) {
-        match value {
-            Value::Array(list) => {
-                for (index, value) in list.into_iter().enumerate() {
-                    self.entry(value, &Place::Pointer(item("", index)), &Context::default());
-                }
-            }
+    fn document(&mut self, value: Value, calls: &mut Calls) {
+        if let Some(metadata) = value.get("metadata") {
+            self.metadata.insert("recording".into(), metadata.clone());
+        }
+        let (root, list) = match value {
+            Value::Array(list) => ("", list),
             Value::Object(mut map) => match map.remove("interactions") {
-                Some(Value::Array(list)) => {
-                    for (index, value) in list.into_iter().enumerate() {
-                        let place = Place::Pointer(item("/interactions", index));
-                        self.entry(value, &place, &Context::default());
-                    }
+                Some(Value::Array(list)) => ("/interactions", list),
+                _ => {
+                    calls.count_record();
+                    return self.record(&Place::Pointer(String::new()), Value::Object(map), calls);
                 }
-                _ => self.entry(Value::Object(map), &Place::Pointer(String::new()), &Context::default()),
             },
-            other => self.entry(other, &Place::Whole, &Context::default()),
+            other => {
+                return calls
+                    .skip(Place::Whole, format!("{} holds no JSON-RPC message", crate::json::kind(&other)));
+            }
+        };
+        for (index, value) in list.into_iter().enumerate() {
+            calls.count_record();
+            self.record(&Place::Pointer(item(root, index)), value, calls);
         }
     }
 
-    fn entry(&mut self, value: Value, place: &Place, outer: &Context) {
+    fn finish(&mut self, _: &mut Calls) -> Map<String, Value> {
+        let mut metadata = std::mem::take(&mut self.metadata);
+        if !self.tools.is_empty() {
+            // What a server says of its tools is a hint for the person who reviews them, no more.
+            metadata.insert("untrusted_tool_hints".into(), Value::Object(std::mem::take(&mut self.tools)));
+        }
+        metadata
+    }
+}
+
+impl Log {
+    fn entry(&mut self, value: Value, place: &Place, outer: &Context, calls: &mut Calls) {
         match value {
             Value::Object(map) if is_message(&map) => {
                 let context = Context::of(&map, outer);
-                self.message(map, place, &context);
+                self.message(map, place, &context, calls);
             }
             Value::Object(mut map) => {
                 let context = Context::of(&map, outer);
                 let held: Vec<Value> = HOLDERS.iter().filter_map(|key| map.remove(*key)).collect();
                 let any = !held.is_empty();
                 for value in held {
-                    self.held(value, place, &context);
+                    self.held(value, place, &context, calls);
                 }
                 if !any {
-                    self.skip(place.clone(), "the entry holds no JSON-RPC message");
+                    calls.skip(place.clone(), "the entry holds no JSON-RPC message");
                 }
             }
-            Value::Array(batch) => batch.into_iter().for_each(|value| self.entry(value, place, outer)),
-            _ => self.skip(place.clone(), "the entry holds no JSON-RPC message"),
+            Value::Array(batch) => batch.into_iter().for_each(|value| self.entry(value, place, outer, calls)),
+            _ => calls.skip(place.clone(), "the entry holds no JSON-RPC message"),
         }
     }
 
     /// A message inside an entry; `null` stands where a recorder saw none.
-    fn held(&mut self, value: Value, place: &Place, context: &Context) {
+    fn held(&mut self, value: Value, place: &Place, context: &Context, calls: &mut Calls) {
         match value {
             Value::Null => {}
-            Value::Object(map) => self.message(map, place, context),
-            Value::Array(batch) => batch.into_iter().for_each(|value| self.held(value, place, context)),
-            Value::String(text) => {
-                match crate::json::parse(text.as_bytes(), crate::json::Limits::default()) {
-                    Ok(value @ (Value::Object(_) | Value::Array(_))) => self.held(value, place, context),
-                    _ => self.skip(place.clone(), "the entry holds a text that isn't a JSON-RPC message"),
-                }
+            Value::Object(map) => self.message(map, place, context, calls),
+            Value::Array(batch) => {
+                batch.into_iter().for_each(|value| self.held(value, place, context, calls))
             }
-            _ => self.skip(place.clone(), "the entry holds no JSON-RPC message"),
+            Value::String(text) => match parse_inner(&text) {
+                Some(value @ (Value::Object(_) | Value::Array(_))) => self.held(value, place, context, calls),
+                _ => calls.skip(place.clone(), "the entry holds a text that isn't a JSON-RPC message"),
+            },
+            _ => calls.skip(place.clone(), "the entry holds no JSON-RPC message"),
         }
     }
 
-    fn message(&mut self, mut map: Map<String, Value>, place: &Place, context: &Context) {
-        self.messages += 1;
+    fn message(&mut self, mut map: Map<String, Value>, place: &Place, context: &Context, calls: &mut Calls) {
         let id = map.remove("id").filter(|id| !id.is_null());
         let method = map.get("method").and_then(Value::as_str).map(str::to_owned);
         match (method, id) {
-            (Some(method), Some(id)) => self.request(&method, id, map, place, context),
-            (Some(method), None) => self.notification(&method, &map),
-            (None, Some(id)) => self.answer(&id, map, place, context),
-            (None, None) => self.skip(place.clone(), "a message with neither method nor id"),
+            (Some(method), Some(id)) => self.request(&method, id, map, place, context, calls),
+            (Some(method), None) => self.notification(&method, &map, calls),
+            (None, Some(id)) => self.answer(&id, map, place, context, calls),
+            (None, None) => calls.skip(place.clone(), "a message with neither method nor id"),
         }
     }
 
@@ -214,6 +200,7 @@ impl Log {
         mut map: Map<String, Value>,
         place: &Place,
         context: &Context,
+        calls: &mut Calls,
     ) {
         let sender = context.sender.unwrap_or(match method {
             "sampling/createMessage" | "elicitation/create" | "roots/list" => Sender::Server,
@@ -228,8 +215,8 @@ impl Log {
             "tools/list" => Waiting::Tools,
             "tools/call" => {
                 let params = map.remove("params").unwrap_or_default();
-                match self.call(&id, params, place, context) {
-                    Some(index) => Waiting::Call(index),
+                match read_call(&id, params, place, context, calls) {
+                    Some(call) => Waiting::Call(call),
                     None => Waiting::Other,
                 }
             }
@@ -238,49 +225,7 @@ impl Log {
         self.open.insert((sender, id.to_string()), waiting);
     }
 
-    fn call(&mut self, id: &Value, mut params: Value, place: &Place, context: &Context) -> Option<usize> {
-        self.report.calls += 1;
-        let Some(tool) = params.get("name").and_then(Value::as_str).map(str::to_owned) else {
-            self.skip(place.clone(), "a call without a tool name");
-            return None;
-        };
-        let arguments = match params.get_mut("arguments").map(Value::take) {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(map)) => map,
-            Some(_) => {
-                self.skip(
-                    place.clone(),
-                    format!("a call of `{}` whose arguments are no object", tool.escape_debug()),
-                );
-                return None;
-            }
-        };
-        let count = self.counts.entry(tool.clone()).or_default();
-        *count += 1;
-        let count = *count;
-        let Some(event_id) = event_id(&tool, count).filter(|_| is_recordable_tool(&tool)) else {
-            self.skip(place.clone(), "a call whose tool name is blank, too long or has line breaks");
-            return None;
-        };
-        if self.events.len() >= MAX_EVENTS {
-            self.too_many = true;
-            return None;
-        }
-        let mut note = Map::new();
-        note.insert("id".into(), id.clone());
-        note.insert("place".into(), json!(place.to_string()));
-        if let Some(meta) = params.get_mut("_meta").map(Value::take) {
-            note.insert("request_meta".into(), meta);
-        }
-        let mut event = Event::new(event_id, tool, arguments);
-        event.status = Status::unanswered();
-        event.started_at = context.time.clone();
-        event.metadata.insert("mcp".into(), Value::Object(note));
-        self.events.push(event);
-        Some(self.events.len() - 1)
-    }
-
-    fn notification(&mut self, method: &str, map: &Map<String, Value>) {
+    fn notification(&mut self, method: &str, map: &Map<String, Value>, calls: &mut Calls) {
         if method != "notifications/cancelled" {
             return;
         }
@@ -288,15 +233,20 @@ impl Log {
             return;
         };
         for sender in [Sender::Client, Sender::Server] {
-            if let Some(Waiting::Call(index)) = self.open.get(&(sender, id.to_string()))
-                && let Some(event) = self.events.get_mut(*index)
-            {
-                event.status = Status::cancelled();
+            if let Some(Waiting::Call(call)) = self.open.get(&(sender, id.to_string())) {
+                calls.cancel(*call);
             }
         }
     }
 
-    fn answer(&mut self, id: &Value, mut map: Map<String, Value>, place: &Place, context: &Context) {
+    fn answer(
+        &mut self,
+        id: &Value,
+        mut map: Map<String, Value>,
+        place: &Place,
+        context: &Context,
+        calls: &mut Calls,
+    ) {
         let result = map.remove("result");
         let error = map.remove("error");
         let key = id.to_string();
@@ -314,46 +264,14 @@ impl Log {
             .into_iter()
             .find_map(|sender| self.open.remove(&(sender, key.clone())));
         match waiting {
-            None => self.skip(place.clone(), format!("an answer to {key}, which nothing asked")),
-            Some(Waiting::Call(index)) => self.outcome(index, result, error, context),
+            None => calls.skip(place.clone(), format!("an answer to {key}, which nothing asked")),
+            Some(Waiting::Call(call)) => {
+                let answer = read_answer(result, error, place, context, calls.has_start(call));
+                calls.settle(call, answer);
+            }
             Some(Waiting::Tools) => self.tools(result.as_ref()),
             Some(Waiting::Initialize) => self.initialized(result),
             Some(Waiting::Other) => {}
-        }
-    }
-
-    fn outcome(&mut self, index: usize, result: Option<Value>, error: Option<Value>, context: &Context) {
-        let Some(event) = self.events.get_mut(index) else {
-            return;
-        };
-        let mut note = Map::new();
-        match (result, error) {
-            (Some(mut result), None) => {
-                let failed = result.get("isError") == Some(&Value::Bool(true));
-                event.status = if failed { Status::failed() } else { Status::success() };
-                event.result = content::reply_of_mcp_result(&result).value();
-                if let Some(map) = result.as_object_mut() {
-                    // It is the event's result already.
-                    map.remove("structuredContent");
-                }
-                note.insert("result".into(), result);
-            }
-            (_, error) => {
-                event.status = Status::failed();
-                event.result = error.unwrap_or_default();
-            }
-        }
-        if let Some(Value::Object(kept)) = event.metadata.get_mut("mcp") {
-            kept.append(&mut note);
-        }
-        event.duration_ms = context.latency_ms;
-        if event.started_at.is_some() || context.latency_ms.is_none() {
-            event.ended_at = context.time.clone();
-        }
-        if let (Some(start), Some(end), None) = (&event.started_at, &event.ended_at, event.duration_ms) {
-            let elapsed = end.unix_ms() - start.unix_ms();
-            // Doubles of this size resolve a quarter of a microsecond; more digits would be noise.
-            event.duration_ms = (elapsed >= 0.0).then_some((elapsed * 1000.0).round() / 1000.0);
         }
     }
 
@@ -383,39 +301,54 @@ impl Log {
             }
         }
     }
+}
 
-    fn finish(mut self) -> Result<(Trace, ImportReport), Problems> {
-        if self.too_many {
-            let message = format!("{} calls, at most {MAX_EVENTS}", self.report.calls);
-            return Err(Problem::new(Code::TooMany, Place::Whole, message).into());
-        }
-        if self.events.is_empty() {
-            let reason = match self.report.skipped.first() {
-                Some(skipped) if self.report.calls > 0 => {
-                    format!("; the first was left out: {} ({})", skipped.reason, skipped.place)
-                }
-                _ => String::new(),
-            };
-            let message = format!("{} messages hold no usable `tools/call`{reason}", self.messages);
-            return Err(Problem::new(Code::TraceEmpty, Place::Whole, message).into());
-        }
-        for event in &self.events {
-            match event.status.as_str() {
-                "success" => self.report.answered += 1,
-                "failed" => self.report.failed += 1,
-                _ => self.report.unanswered += 1,
-            }
-        }
-        if self.report.answered == 0 {
-            let message = "no call succeeded, so nothing can be compiled from this recording";
-            self.report.warnings.push(message.to_owned());
-        }
-        self.metadata.insert("format".into(), json!("mcp-wire"));
-        if !self.tools.is_empty() {
-            // What a server says of its tools is a hint for the person who reviews them, no more.
-            self.metadata.insert("untrusted_tool_hints".into(), Value::Object(self.tools));
-        }
-        let trace = Trace { metadata: self.metadata, events: self.events, ..Trace::default() };
-        Ok((trace, self.report))
+fn read_call(
+    id: &Value,
+    mut params: Value,
+    place: &Place,
+    context: &Context,
+    calls: &mut Calls,
+) -> Option<CallId> {
+    let arguments = Arguments::of(params.get_mut("arguments").map(Value::take));
+    let meta = params.get_mut("_meta").map(Value::take).unwrap_or_default();
+    let Some(tool) = params.get("name").and_then(Value::as_str) else {
+        calls.refuse(place.clone(), "a call without a tool name");
+        return None;
+    };
+    if let Arguments::Other(_) = arguments {
+        let reason = format!("a call of `{}` whose arguments are no object", tool.escape_debug());
+        calls.refuse(place.clone(), reason);
+        return None;
     }
+    let call = Call::new(place, tool, arguments).at(context.time.clone());
+    calls.add(call.with("id", id.clone()).with("request_meta", meta))
+}
+
+fn read_answer(
+    result: Option<Value>,
+    error: Option<Value>,
+    place: &Place,
+    context: &Context,
+    started: bool,
+) -> Answer {
+    let mut answer = match (result, error) {
+        (Some(mut result), None) => {
+            let failed = result.get("isError") == Some(&Value::Bool(true));
+            let status = if failed { Status::failed() } else { Status::success() };
+            let value = content::reply_of_mcp_result(&result).value();
+            if let Some(map) = result.as_object_mut() {
+                // It is the event's result already.
+                map.remove("structuredContent");
+            }
+            Answer::new(place, value, status).with("result", result)
+        }
+        (_, error) => Answer::new(place, error.unwrap_or_default(), Status::failed()),
+    };
+    answer.duration_ms = context.latency_ms;
+    // A container with one time for a request and its answer means the request's.
+    if started || context.latency_ms.is_none() {
+        answer.ended_at = context.time.clone();
+    }
+    answer
 }

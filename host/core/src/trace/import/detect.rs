@@ -1,0 +1,105 @@
+//! Telling formats apart.
+//!
+//! Owns the choice of a format from content, and the words for what was seen instead. Refuses names of
+//! files: they say nothing certain.
+//!
+//! **Invariant:** content that fits no format is refused with a description, never read as something else.
+
+use serde_json::Value;
+
+use super::{Format, claude, codex, known_names, mcp_wire};
+use crate::code::Code;
+use crate::json::kind;
+use crate::problem::{Place, Problem, Problems};
+
+/// The format of one JSON document.
+pub(super) fn of_document(value: &Value) -> Result<Format, Problems> {
+    if value.get("events").is_some() {
+        return Ok(Format::TraceV1);
+    }
+    if mcp_wire::is_log(value) {
+        return Ok(Format::McpWire);
+    }
+    let format = value.get("format").and_then(Value::as_str);
+    Err(match format {
+        Some(format) if format.starts_with("t2m/workflow@") => unknown("a workflow, ready to run"),
+        Some(format) if format.starts_with("t2m/") => unknown(&format!("a file of the format `{format}`")),
+        _ => match of_lines(&[(1, value.clone())], true) {
+            Some(format) => return Ok(format),
+            None => unknown(&describe(value)),
+        },
+    })
+}
+
+/// The format of lines that begin with these, if they say. `complete` says that no more will be looked at.
+pub(super) fn of_lines(head: &[(usize, Value)], complete: bool) -> Option<Format> {
+    let (first, last) = (&head.first()?.1, &head.last()?.1);
+    if is_session_header(first) {
+        return of_session(first, head.iter().map(|(_, value)| value), complete);
+    }
+    // The lines before the last one have been asked already.
+    match last {
+        value if claude::is_record(value) => Some(Format::ClaudeCode),
+        value if codex::is_line(value) => Some(Format::Codex),
+        value if codex::is_event(value) => Some(Format::CodexExec),
+        value if mcp_wire::is_log(value) => Some(Format::McpWire),
+        _ => None,
+    }
+}
+
+fn is_session_header(value: &Value) -> bool {
+    let has = |key: &str| value.get(key).is_some();
+    value.get("type").and_then(Value::as_str) == Some("session")
+        && value.get("id").is_some_and(Value::is_string)
+        && (has("harness") || has("version") || has("cwd"))
+}
+
+/// Two formats begin with a line of the type `session`, and a header of Pi may name a harness too. Then the
+/// messages tell: one has calls beside the content, the other has them in it.
+fn of_session<'v>(header: &Value, values: impl Iterator<Item = &'v Value>, complete: bool) -> Option<Format> {
+    if header.get("harness").is_none() {
+        return Some(Format::Pi);
+    }
+    for value in values {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let role = message.get("role").and_then(Value::as_str);
+        if value.get("parentId").is_some()
+            || message.get("content").is_some_and(Value::is_array)
+            || matches!(role, Some("toolResult" | "bashExecution"))
+        {
+            return Some(Format::Pi);
+        }
+        if role == Some("tool") || message.get("toolCalls").is_some() {
+            return Some(Format::Sts);
+        }
+    }
+    let is_pi = header.get("version").is_some() || header.get("cwd").is_some();
+    complete.then_some(if is_pi { Format::Pi } else { Format::Sts })
+}
+
+/// The problem with lines that fit no format.
+pub(super) fn unknown_lines(head: &[(usize, Value)]) -> Problems {
+    let first = head.first().map_or_else(|| "nothing".to_owned(), |(_, value)| describe(value));
+    unknown(&format!("{} lines, first {first}", head.len()))
+}
+
+fn unknown(seen: &str) -> Problems {
+    let message = format!("the content is {seen}; known formats are {}", known_names());
+    Problem::new(Code::FormatUnknown, Place::Whole, message).into()
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            let keys: Vec<String> =
+                map.keys().take(6).map(|key| format!("`{}`", key.escape_debug())).collect();
+            format!("an object with {}", keys.join(", "))
+        }
+        Value::Array(list) => match list.first() {
+            Some(first @ Value::Object(_)) => format!("a list of {}, first {}", list.len(), describe(first)),
+            Some(first) => format!("a list of {}, first {}", list.len(), kind(first)),
+            None => "an empty list".to_owned(),
+        },
+        other => kind(other).to_owned(),
+    }
+}

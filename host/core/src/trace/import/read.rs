@@ -1,0 +1,329 @@
+//! Reading a recording as it comes.
+//!
+//! Owns the way from a stream to the entries of a format: one JSON document, or one JSON text a line, with
+//! what recorders put around them. Refuses to hold a file of lines: once its format is known, each line is
+//! gone before the next.
+//!
+//! **Invariant:** every line is taken, found without a call, reported as a problem, or listed as skipped.
+
+use std::io::BufRead;
+
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+use super::calls::Calls;
+use super::lines::{Line, Lines};
+use super::{Format, ImportOptions, ImportReport, detect};
+use crate::code::Code;
+use crate::json::Limits;
+use crate::problem::{MAX_PROBLEMS, Place, Problem, Problems};
+use crate::trace::model::Trace;
+
+/// How many lines, and bytes of them, are looked at before a format must be clear.
+const MAX_HEAD_LINES: usize = 4096;
+const MAX_HEAD_BYTES: usize = 16 << 20;
+
+/// What a format does with the entries of its recordings.
+pub(super) trait Reader {
+    /// Whether a line may hold a part of a call. A search for a few bytes: the line isn't parsed yet.
+    fn matters(&self, _line: &[u8]) -> bool {
+        true
+    }
+
+    /// The members of a line that are never looked at, by their keys from the outside in. Whole recordings
+    /// are read faster without them.
+    fn ignores(&self) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+
+    /// Takes note of a line that holds no part of a call.
+    fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
+        serde_json::from_slice::<IgnoredAny>(line).map(|_| ())
+    }
+
+    /// Takes one entry: a line, or a document that has no parts of its own.
+    fn record(&mut self, place: &Place, value: Value, calls: &mut Calls);
+
+    /// Takes a whole document.
+    fn document(&mut self, value: Value, calls: &mut Calls) {
+        calls.count_record();
+        self.record(&Place::Pointer(String::new()), value, calls);
+    }
+
+    /// Decides what needed the whole recording, and says what it was.
+    fn finish(&mut self, calls: &mut Calls) -> Map<String, Value>;
+}
+
+/// Reads all of it.
+pub(super) fn read(
+    reader: impl BufRead,
+    options: &ImportOptions,
+) -> Result<(Trace, Format, ImportReport), Problems> {
+    let mut lines = Lines::new(reader, options.limits.bytes);
+    // The first line may be the whole document, so it has the document's limit.
+    let Some(first) = lines.next(usize::MAX)? else {
+        return Err(crate::json::parse(b"", options.limits).map_or_else(|problems| problems, |_| empty()));
+    };
+    let (number, ended, bytes) = (first.number, first.ended, first.bytes.to_vec());
+    let layout = layout(&bytes, options);
+    if let Layout::Lines(first) = layout
+        && let Some(second) = lines.next(options.line_bytes)?.map(owned)
+    {
+        let mut stream = Stream::new(options);
+        stream.first(number, first)?;
+        return stream.run(lines, second);
+    }
+    // Blank lines before the document count for the places of problems.
+    let mut whole = vec![b'\n'; number - 1];
+    whole.extend_from_slice(&bytes);
+    whole.extend(ended.then_some(b'\n'));
+    let (whole, read) = lines.rest(whole)?;
+    document(&whole, read, options)
+}
+
+fn empty() -> Problems {
+    Problem::new(Code::TraceEmpty, Place::Whole, "the recording is empty").into()
+}
+
+/// What the first line says about the rest.
+enum Layout {
+    /// One text a line, of which this is the first; nothing if the line holds none.
+    Lines(Option<Result<Value, Problems>>),
+    /// One text.
+    Document,
+}
+
+fn layout(first: &[u8], options: &ImportOptions) -> Layout {
+    if options.from.is_some_and(Format::is_document) {
+        return Layout::Document;
+    }
+    let Some(json) = payload(first) else {
+        return Layout::Lines(None);
+    };
+    if !matches!(json.first(), Some(b'{' | b'[')) {
+        return Layout::Document;
+    }
+    match crate::json::parse(json, options.limits) {
+        // A pretty-printed document may begin with a line like `[`, which is no value by itself.
+        Err(problems) if problems.code() == Code::JsonSyntax => Layout::Document,
+        parsed => Layout::Lines(Some(parsed)),
+    }
+}
+
+fn document(
+    bytes: &[u8],
+    read: usize,
+    options: &ImportOptions,
+) -> Result<(Trace, Format, ImportReport), Problems> {
+    // A stream of events with a single one is a line still.
+    let text = match payload(bytes.trim_ascii()) {
+        Some(text) if text.len() < bytes.trim_ascii().len() => text,
+        _ => bytes,
+    };
+    let value = crate::json::parse(text, options.limits)?;
+    let format = match options.from {
+        Some(format) => format,
+        None => detect::of_document(&value)?,
+    };
+    let (trace, mut report) = match format.reader() {
+        None => super::native(&value)?,
+        Some(mut reader) => {
+            let mut calls = Calls::new(format);
+            reader.document(value, &mut calls);
+            let metadata = reader.finish(&mut calls);
+            calls.finish(metadata)?
+        }
+    };
+    report.bytes = read;
+    Ok((trace, format, report))
+}
+
+/// A line that outlives the next one.
+struct Owned {
+    number: usize,
+    bytes: Vec<u8>,
+    ended: bool,
+    dropped: Option<usize>,
+}
+
+fn owned(line: Line<'_>) -> Owned {
+    Owned { number: line.number, bytes: line.bytes.to_vec(), ended: line.ended, dropped: line.dropped }
+}
+
+impl Owned {
+    fn line(&self) -> Line<'_> {
+        Line { number: self.number, bytes: &self.bytes, ended: self.ended, dropped: self.dropped }
+    }
+}
+
+struct Stream<'o> {
+    options: &'o ImportOptions,
+    /// What was read before the format was known.
+    head: Vec<(usize, Value)>,
+    head_bytes: usize,
+    /// The format, once it is known.
+    known: Option<(Format, Box<dyn Reader>, Calls)>,
+    problems: Vec<Problem>,
+    /// The number of a last line that breaks off.
+    partial: Option<usize>,
+    /// Lines that were too long, and their lengths.
+    long: Vec<(usize, usize)>,
+}
+
+impl<'o> Stream<'o> {
+    fn new(options: &'o ImportOptions) -> Stream<'o> {
+        let known = options.from.and_then(|format| Some((format, format.reader()?, Calls::new(format))));
+        Stream {
+            options,
+            head: Vec::new(),
+            head_bytes: 0,
+            known,
+            problems: Vec::new(),
+            partial: None,
+            long: Vec::new(),
+        }
+    }
+
+    fn first(&mut self, number: usize, parsed: Option<Result<Value, Problems>>) -> Result<(), Problems> {
+        match parsed {
+            None => Ok(()),
+            Some(Ok(value)) => {
+                self.entry(number, value);
+                if self.known.is_none() { self.detect(false) } else { Ok(()) }
+            }
+            Some(Err(problems)) => {
+                self.broken(number, problems);
+                Ok(())
+            }
+        }
+    }
+
+    fn run(
+        mut self,
+        mut lines: Lines<impl BufRead>,
+        second: Owned,
+    ) -> Result<(Trace, Format, ImportReport), Problems> {
+        self.line(second.line())?;
+        while let Some(line) = lines.next(self.options.line_bytes)? {
+            self.line(line)?;
+        }
+        if self.known.is_none() {
+            self.detect(true)?;
+        }
+        let Some((format, mut reader, mut calls)) = self.known else {
+            return Err(detect::unknown_lines(&self.head));
+        };
+        Problems::from_list(self.problems)?;
+        for (number, length) in &self.long {
+            let reason = format!("a line of {length} bytes, more than {}", self.options.line_bytes);
+            calls.skip(Place::Line(*number), reason);
+        }
+        if !self.long.is_empty() {
+            calls.warn(format!("{} lines were too long to be read: calls may be missing", self.long.len()));
+        }
+        if let Some(line) = self.partial {
+            calls.skip(Place::Line(line), "the last line breaks off and was left out");
+            calls.warn(format!("line {line} breaks off: the recording may be incomplete"));
+        }
+        let metadata = reader.finish(&mut calls);
+        let (trace, mut report) = calls.finish(metadata)?;
+        report.bytes = lines.read();
+        report.lines = lines.count();
+        Ok((trace, format, report))
+    }
+
+    fn line(&mut self, line: Line<'_>) -> Result<(), Problems> {
+        if let Some(length) = line.dropped {
+            self.long.push((line.number, length));
+            return Ok(());
+        }
+        let Some(json) = payload(line.bytes) else {
+            return Ok(());
+        };
+        if let Some((_, reader, calls)) = &mut self.known
+            && !reader.matters(json)
+        {
+            calls.count_record();
+            if let Err(error) = reader.pass(json) {
+                let problems = crate::json::parse(json, self.options.limits).err();
+                let problems = problems.unwrap_or_else(|| crate::json::syntax_problem(&error).into());
+                self.bad_line(line, problems);
+            }
+            return Ok(());
+        }
+        let without = self.known.as_ref().map(|(_, reader, _)| reader.ignores()).unwrap_or_default();
+        match crate::json::parse_without(json, self.options.limits, without) {
+            Ok(value) => {
+                self.head_bytes += json.len();
+                self.entry(line.number, value);
+                if self.known.is_none() {
+                    self.detect(false)?;
+                }
+            }
+            Err(problems) => self.bad_line(line, problems),
+        }
+        Ok(())
+    }
+
+    /// A file that is still being written ends in the middle of a line.
+    fn bad_line(&mut self, line: Line<'_>, problems: Problems) {
+        if !line.ended && problems.code() == Code::JsonSyntax {
+            self.partial = Some(line.number);
+        } else {
+            self.broken(line.number, problems);
+        }
+    }
+
+    fn broken(&mut self, number: usize, problems: Problems) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.extend(problems.into_list().into_iter().map(|problem| on_line(number, problem)));
+        }
+    }
+
+    fn entry(&mut self, number: usize, value: Value) {
+        match &mut self.known {
+            Some((_, reader, calls)) => {
+                calls.count_record();
+                reader.record(&Place::Line(number), value, calls);
+            }
+            None => self.head.push((number, value)),
+        }
+    }
+
+    fn detect(&mut self, complete: bool) -> Result<(), Problems> {
+        let full = self.head.len() >= MAX_HEAD_LINES || self.head_bytes >= MAX_HEAD_BYTES;
+        let format = match detect::of_lines(&self.head, complete || full) {
+            Some(format) => format,
+            None if full => return Err(detect::unknown_lines(&self.head)),
+            None => return Ok(()),
+        };
+        self.known = format.reader().map(|reader| (format, reader, Calls::new(format)));
+        for (number, value) in std::mem::take(&mut self.head) {
+            self.entry(number, value);
+        }
+        Ok(())
+    }
+}
+
+/// The JSON of a line; a recorded event stream has it behind `data:` and other fields beside it.
+fn payload(line: &[u8]) -> Option<&[u8]> {
+    if let Some(data) = line.strip_prefix(b"data:") {
+        return Some(data.trim_ascii());
+    }
+    let noise: [&[u8]; 4] = [b"event:", b"id:", b"retry:", b":"];
+    (!noise.iter().any(|prefix| line.starts_with(prefix))).then_some(line)
+}
+
+fn on_line(number: usize, problem: Problem) -> Problem {
+    let place = match problem.place {
+        Place::LineColumn(_, column) => Place::LineColumn(number, column),
+        Place::Pointer(pointer) => Place::LinePointer(number, pointer),
+        _ => Place::Line(number),
+    };
+    Problem { place, ..problem }
+}
+
+/// A person's limits apply to a text inside the recording as well.
+pub(super) fn parse_inner(text: &str) -> Option<Value> {
+    crate::json::parse(text.as_bytes(), Limits::default()).ok()
+}
