@@ -27,7 +27,7 @@ use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
-use crate::workflow::{Decision, Dropped, Node, Provenance, Scope, Source, Verdict, Workflow};
+use crate::workflow::{Decision, Dropped, Node, Provenance, Source, Verdict, Workflow};
 
 use facts::Facts;
 
@@ -177,7 +177,7 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     let Trace { inputs, events, .. } = trace;
     let count = events.len();
     lower::recorded(&mut workflow.nodes, &positions, events);
-    lower::self_check(&inputs, &positions, &mut workflow)?;
+    lower::self_check(&inputs, &positions, &workflow)?;
     let report = summarise(&inputs, count, &workflow, &after);
     Ok(Compiled { workflow, report })
 }
@@ -279,20 +279,16 @@ fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: 
 
 /// Whether the first candidate of a decision leads to the recorded value itself.
 fn holds_the_value(
-    workflow: &Workflow,
+    results: &HashMap<&str, &Value>,
     inputs: &Map<String, Value>,
     node: &Node,
     decision: &Decision,
 ) -> bool {
     let Some(candidate) = decision.candidates.first() else { return false };
-    let mut results = BTreeMap::new();
-    if let Source::Node(id) = &candidate.source {
-        let source = workflow.nodes.iter().find(|node| node.id == *id);
-        let result =
-            source.and_then(|source| source.recorded.as_ref()).map(|recorded| recorded.result.clone());
-        results.insert(id.clone(), result.unwrap_or_default());
-    }
-    let found = candidate.resolve(Scope { inputs, results: &results });
+    let found = candidate.follow(match &candidate.source {
+        Source::Input(name) => inputs.get(name),
+        Source::Node(id) => results.get(id.as_str()).copied(),
+    });
     let wanted = node.recorded.as_ref().and_then(|recorded| {
         let (name, rest) = decision.pointer.strip_prefix('/')?.split_once('/').map_or_else(
             || (decision.pointer.trim_start_matches('/'), String::new()),
@@ -338,6 +334,7 @@ fn summarise(
         order_edges: after.iter().map(Vec::len).sum(),
         ..CompileReport::default()
     };
+    let results = lower::results(workflow);
     for node in &workflow.nodes {
         for decision in &node.decisions {
             match decision.verdict {
@@ -352,7 +349,7 @@ fn summarise(
                     event: node.id.to_string(),
                     pointer: decision.pointer.clone(),
                     candidates: decision.candidates.iter().map(ToString::to_string).collect(),
-                    acceptable: holds_the_value(workflow, inputs, node, decision),
+                    acceptable: holds_the_value(&results, inputs, node, decision),
                     reason: decision.reasons.join("; "),
                 });
             }
