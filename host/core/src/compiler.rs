@@ -30,6 +30,7 @@ use crate::trace::{self, Event, Trace};
 use crate::workflow::{Decision, Dropped, Node, Provenance, Source, Verdict, Workflow};
 
 use facts::Facts;
+pub(crate) use index::same;
 
 /// What a loaded plugin or a reviewed contract states of a tool. Trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -297,6 +298,13 @@ fn holds_the_value(
         recorded.arguments.get(&name.replace("~1", "/").replace("~0", "~"))?.pointer(&rest)
     });
     matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
+}
+
+/// For each event why it can't be a node, if so.
+pub(crate) fn why_no_node(trace: &Trace) -> Vec<Option<String>> {
+    let ids: HashMap<&str, usize> =
+        trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
+    trace.events.iter().map(|event| not_a_node(event, &ids)).collect()
 }
 
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {

@@ -517,7 +517,7 @@ pub(super) fn spelled_number(text: &str) -> Option<Number> {
 }
 
 /// Whether two values mean the same: numbers by value, everything else exactly.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
             a == b || matches!((whole(a), whole(b)), (Some(a), Some(b)) if a == b)
