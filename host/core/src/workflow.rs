@@ -13,6 +13,8 @@ mod inputs;
 mod model;
 mod parse;
 mod schema;
+pub mod svg;
+mod text;
 mod verify;
 
 pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
@@ -24,6 +26,7 @@ pub use model::{
 pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};
 pub use schema::{input_schema, output_schema};
+pub use text::InvalidReference;
 pub use verify::{VerifiedWorkflow, digest, verify};
 
 #[cfg(test)]

@@ -239,38 +239,6 @@ impl fmt::Display for Step {
     }
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Input(name) => write!(f, "input {name}"),
-            Source::Node(node) => write!(f, "{node}"),
-        }
-    }
-}
-
-impl fmt::Display for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.source)?;
-        for step in &self.path {
-            match step {
-                Step::Key(key) if is_word(key) => write!(f, ".{key}")?,
-                Step::Key(key) => write!(f, "[{key:?}]")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::ParseJson => f.write_str("(json)")?,
-            }
-        }
-        match self.convert {
-            None => Ok(()),
-            Some(Convert::ToString) => f.write_str(" as string"),
-            Some(Convert::ToNumber) => f.write_str(" as number"),
-        }
-    }
-}
-
-fn is_word(key: &str) -> bool {
-    !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
