@@ -27,7 +27,7 @@ use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
-use crate::workflow::{Decision, Dropped, Node, Provenance, Source, Verdict, Workflow};
+use crate::workflow::{Decision, Dropped, Node, Provenance, Source, Verdict, Wait, Workflow};
 
 use facts::Facts;
 pub(crate) use index::same;
@@ -153,10 +153,13 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     }
     let Front { kept, mut dropped, declared, inferred, .. } = front;
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
-    let wanted: Vec<Vec<u32>> = declared
+    let wanted: Vec<order::Waits> = declared
         .into_iter()
         .zip(&inferred)
-        .map(|(declared, node)| declared.into_iter().chain(node.also_after.iter().copied()).collect())
+        .map(|(declared, node)| {
+            let declared = declared.into_iter().map(|node| (node, Wait::Declared));
+            node.also_after.iter().map(|node| (*node, Wait::Value)).chain(declared).collect()
+        })
         .collect();
     let after = order::order(&kept, &data, &wanted);
     let output = lower::output(&kept, &data, &after);
@@ -173,6 +176,7 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
             compiler: options.compiler.clone(),
             traces: vec![trace::digest(&trace)],
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
+            order: order_reasons(&kept, &after),
         },
     };
     let Trace { inputs, events, .. } = trace;
@@ -218,13 +222,26 @@ fn forget_varying_keys(front: &mut Front<'_>) -> bool {
     })
 }
 
-fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &[u32], all: &[Kept<'_>]) -> Node {
+/// Why each node waits, by id.
+fn order_reasons(kept: &[Kept<'_>], after: &[order::Waits]) -> BTreeMap<NodeId, BTreeMap<NodeId, Wait>> {
+    let id = |index: u32| kept.get(index as usize).map(|kept| kept.event.id.clone());
+    kept.iter()
+        .zip(after)
+        .filter(|(_, after)| !after.is_empty())
+        .map(|(kept, after)| {
+            let waits = after.iter().filter_map(|(index, why)| Some((id(*index)?, *why)));
+            (kept.event.id.clone(), waits.collect())
+        })
+        .collect()
+}
+
+fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, all: &[Kept<'_>]) -> Node {
     Node {
         id: kept.event.id.clone(),
         tool: kept.tool.clone(),
         arguments: inferred.arguments,
         after: after
-            .iter()
+            .keys()
             .filter_map(|index| all.get(*index as usize))
             .map(|earlier| earlier.event.id.clone())
             .collect(),
@@ -330,7 +347,7 @@ fn summarise(
     inputs: &Map<String, Value>,
     events: usize,
     workflow: &Workflow,
-    after: &[Vec<u32>],
+    after: &[order::Waits],
 ) -> CompileReport {
     let dropped = &workflow.source.dropped;
     let deduplicated = dropped.iter().filter(|dropped| dropped.same_as.is_some()).count();
@@ -339,7 +356,7 @@ fn summarise(
         nodes: workflow.nodes.len(),
         left_out: dropped.len() - deduplicated,
         deduplicated,
-        order_edges: after.iter().map(Vec::len).sum(),
+        order_edges: after.iter().map(BTreeMap::len).sum(),
         ..CompileReport::default()
     };
     let results = lower::results(workflow);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Kept;
 use super::index::same;
+use super::order::Waits;
 use crate::code::Code;
 use crate::problem::{Problem, Problems, item};
 use crate::trace::Event;
@@ -52,8 +53,9 @@ fn schema_of(value: &Value) -> Value {
 }
 
 /// The result of the one node that nothing waits for, or an object of several by id.
-pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -> Expr {
-    let waited: BTreeSet<u32> = data.iter().chain(after).flatten().copied().collect();
+pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Waits]) -> Expr {
+    let waits = after.iter().flat_map(BTreeMap::keys);
+    let waited: BTreeSet<u32> = data.iter().flatten().chain(waits).copied().collect();
     let result = |kept: &Kept<'_>| {
         Expr::Ref(Reference { source: Source::Node(kept.event.id.clone()), path: Vec::new(), convert: None })
     };

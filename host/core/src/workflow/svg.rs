@@ -22,7 +22,7 @@ const BOX: (f64, f64) = (190.0, 44.0);
 const GAP: (f64, f64) = (28.0, 52.0);
 const MARGIN: f64 = 24.0;
 /// Width that an edge takes where it passes a row.
-const LANE: f64 = 14.0;
+const LANE: f64 = 2.0;
 /// Boxes in one row. A wider layer takes several rows, since a page is read downwards.
 const ROW: usize = 8;
 /// An edge over more rows than this is drawn straight: a lane in each row would take more room than it helps.
@@ -202,25 +202,28 @@ impl Layout {
         self.x.iter_mut().for_each(|x| *x += shift);
     }
 
-    /// Places one row: each slot at its wish or where it is, pushed right until nothing overlaps, then the
-    /// whole row back by the mean of the pushes.
+    /// Places one row: each slot at its wish or where it is, once pushed right and once pushed left until
+    /// nothing overlaps, and half-way between the two.
     fn settle(&mut self, at: usize, wish: impl Fn(&Layout, usize) -> Option<f64>) {
         let Some(row) = self.rows.get(at).cloned() else { return };
-        let wished: Vec<f64> = row
-            .iter()
-            .map(|slot| wish(self, *slot).unwrap_or_else(|| self.centre(*slot)) - self.width(*slot) / 2.0)
-            .collect();
+        let wished =
+            |slot: usize| wish(self, slot).unwrap_or_else(|| self.centre(slot)) - self.width(slot) / 2.0;
         let mut placed = Vec::with_capacity(row.len());
         let mut free = f64::NEG_INFINITY;
-        for (slot, wished) in row.iter().zip(&wished) {
-            let x = wished.max(free);
+        for slot in &row {
+            let x = wished(*slot).max(free);
             placed.push(x);
             free = x + self.width(*slot) + GAP.0;
         }
-        let push = mean(placed.iter().zip(&wished).map(|(x, wished)| x - wished)).unwrap_or_default();
+        let mut free = f64::INFINITY;
+        for (slot, x) in row.iter().zip(&mut placed).rev() {
+            let left = wished(*slot).min(free - self.width(*slot));
+            free = left - GAP.0;
+            *x = f64::midpoint(*x, left);
+        }
         for (slot, x) in row.iter().zip(placed) {
             if let Some(place) = self.x.get_mut(*slot) {
-                *place = x - push;
+                *place = x;
             }
         }
     }
@@ -477,7 +480,7 @@ mod tests {
             let layout = Layout::of(&verified);
             for row in &layout.rows {
                 for (one, two) in row.iter().zip(row.iter().skip(1)) {
-                    prop_assert!(layout.x[*one] + layout.width(*one) <= layout.x[*two]);
+                    prop_assert!(layout.x[*one] + layout.width(*one) < layout.x[*two]);
                 }
             }
             let row = |slot: usize| layout.rows.iter().position(|row| row.contains(&slot)).unwrap();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(500))]
+        #![proptest_config(ProptestConfig::with_cases(200))]
 
         /// T08: the text of a reference reads back, and tells apart what differs.
         #[test]

@@ -65,7 +65,7 @@ fn any_trace() -> impl Strategy<Value = Trace> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
 
     /// T08, T28: the compiled arguments are the recorded ones, the order is the recorded one, and the file
     /// comes back unchanged.
