@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod compile_checks;
+#[cfg(test)]
 mod dispatch_order;
 #[cfg(test)]
 mod filesystem;

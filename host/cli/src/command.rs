@@ -5,14 +5,17 @@
 //!
 //! **Invariant:** every command returns an [`Exit`] or a [`Failure`](crate::failure::Failure) with a code.
 
+mod check;
 mod compile;
 mod completions;
 mod config;
+mod diff;
 mod doctor;
 mod explain;
 mod graph;
 mod import;
 mod plugin;
+mod replay;
 mod review;
 pub(crate) mod run;
 mod serve;
@@ -31,10 +34,16 @@ pub(crate) enum Command {
     Import(import::Import),
     /// Turn a recording into a workflow
     Compile(compile::Compile),
+    /// Compare a workflow with further recordings of the same task
+    Check(check::Check),
     /// Say why a workflow is as it is
     Explain(explain::Explain),
     /// Draw a workflow
     Graph(graph::Graph),
+    /// Compare two recordings, or two workflows
+    Diff(diff::Diff),
+    /// Go through a workflow with its recorded results; nothing runs
+    Replay(replay::Replay),
     /// Look at what tools may do, and agree to it
     Review(review::ReviewCommand),
     /// Run a workflow
@@ -65,8 +74,11 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     match args.command {
         Command::Import(command) => command.run(out),
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
+        Command::Check(command) => command.run(out),
         Command::Explain(command) => command.run(out),
         Command::Graph(command) => command.run(out),
+        Command::Diff(command) => command.run(out),
+        Command::Replay(command) => command.run(out),
         Command::Review(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Run(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Serve(command) => block_on(command.run(named, out)),

@@ -32,11 +32,13 @@ pub(crate) enum Exit {
     Stopped = 8,
     /// An effect may or may not have happened.
     InDoubt = 9,
+    /// What was compared differs.
+    Different = 10,
 }
 
 impl Exit {
     /// Every status with its meaning, for the table.
-    pub(crate) const ALL: [(Exit, &'static str); 10] = [
+    pub(crate) const ALL: [(Exit, &'static str); 11] = [
         (Exit::Done, "done"),
         (Exit::Unexpected, "a fault of this program"),
         (Exit::Usage, "the command line isn't valid"),
@@ -47,7 +49,13 @@ impl Exit {
         (Exit::Limit, "the sandbox stopped a tool at a limit"),
         (Exit::Stopped, "the run was cancelled or ran out of time"),
         (Exit::InDoubt, "an effect may or may not have happened"),
+        (Exit::Different, "what was compared differs"),
     ];
+
+    /// The status of a comparison.
+    pub(crate) fn of_comparison(same: bool) -> Exit {
+        if same { Exit::Done } else { Exit::Different }
+    }
 
     /// The status of a code.
     pub(crate) fn of(code: Code) -> Exit {

@@ -40,7 +40,8 @@ pub(crate) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     if !about.is_file() {
         return Err(Failure::of_file(path, Code::FileUnreadable, "not a regular file"));
     }
-    let file = dir.open(&name).map_err(unreadable)?;
+    // The standard library's own file reads into memory that it needn't clear first.
+    let file = dir.open(&name).map_err(unreadable)?.into_std();
     Ok((Box::new(file), Some(about.len())))
 }
 

@@ -27,9 +27,10 @@ use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
-use crate::workflow::{Decision, Dropped, Node, Provenance, Scope, Source, Verdict, Workflow};
+use crate::workflow::{Decision, Dropped, Node, Provenance, Source, Verdict, Wait, Workflow};
 
 use facts::Facts;
+pub(crate) use index::same;
 
 /// What a loaded plugin or a reviewed contract states of a tool. Trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -152,10 +153,13 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     }
     let Front { kept, mut dropped, declared, inferred, .. } = front;
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
-    let wanted: Vec<Vec<u32>> = declared
+    let wanted: Vec<order::Waits> = declared
         .into_iter()
         .zip(&inferred)
-        .map(|(declared, node)| declared.into_iter().chain(node.also_after.iter().copied()).collect())
+        .map(|(declared, node)| {
+            let declared = declared.into_iter().map(|node| (node, Wait::Declared));
+            node.also_after.iter().map(|node| (*node, Wait::Value)).chain(declared).collect()
+        })
         .collect();
     let after = order::order(&kept, &data, &wanted);
     let output = lower::output(&kept, &data, &after);
@@ -172,12 +176,13 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
             compiler: options.compiler.clone(),
             traces: vec![trace::digest(&trace)],
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
+            order: order_reasons(&kept, &after),
         },
     };
     let Trace { inputs, events, .. } = trace;
     let count = events.len();
     lower::recorded(&mut workflow.nodes, &positions, events);
-    lower::self_check(&inputs, &positions, &mut workflow)?;
+    lower::self_check(&inputs, &positions, &workflow)?;
     let report = summarise(&inputs, count, &workflow, &after);
     Ok(Compiled { workflow, report })
 }
@@ -217,13 +222,26 @@ fn forget_varying_keys(front: &mut Front<'_>) -> bool {
     })
 }
 
-fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &[u32], all: &[Kept<'_>]) -> Node {
+/// Why each node waits, by id.
+fn order_reasons(kept: &[Kept<'_>], after: &[order::Waits]) -> BTreeMap<NodeId, BTreeMap<NodeId, Wait>> {
+    let id = |index: u32| kept.get(index as usize).map(|kept| kept.event.id.clone());
+    kept.iter()
+        .zip(after)
+        .filter(|(_, after)| !after.is_empty())
+        .map(|(kept, after)| {
+            let waits = after.iter().filter_map(|(index, why)| Some((id(*index)?, *why)));
+            (kept.event.id.clone(), waits.collect())
+        })
+        .collect()
+}
+
+fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, all: &[Kept<'_>]) -> Node {
     Node {
         id: kept.event.id.clone(),
         tool: kept.tool.clone(),
         arguments: inferred.arguments,
         after: after
-            .iter()
+            .keys()
             .filter_map(|index| all.get(*index as usize))
             .map(|earlier| earlier.event.id.clone())
             .collect(),
@@ -279,20 +297,16 @@ fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: 
 
 /// Whether the first candidate of a decision leads to the recorded value itself.
 fn holds_the_value(
-    workflow: &Workflow,
+    results: &HashMap<&str, &Value>,
     inputs: &Map<String, Value>,
     node: &Node,
     decision: &Decision,
 ) -> bool {
     let Some(candidate) = decision.candidates.first() else { return false };
-    let mut results = BTreeMap::new();
-    if let Source::Node(id) = &candidate.source {
-        let source = workflow.nodes.iter().find(|node| node.id == *id);
-        let result =
-            source.and_then(|source| source.recorded.as_ref()).map(|recorded| recorded.result.clone());
-        results.insert(id.clone(), result.unwrap_or_default());
-    }
-    let found = candidate.resolve(Scope { inputs, results: &results });
+    let found = candidate.follow(match &candidate.source {
+        Source::Input(name) => inputs.get(name),
+        Source::Node(id) => results.get(id.as_str()).copied(),
+    });
     let wanted = node.recorded.as_ref().and_then(|recorded| {
         let (name, rest) = decision.pointer.strip_prefix('/')?.split_once('/').map_or_else(
             || (decision.pointer.trim_start_matches('/'), String::new()),
@@ -301,6 +315,13 @@ fn holds_the_value(
         recorded.arguments.get(&name.replace("~1", "/").replace("~0", "~"))?.pointer(&rest)
     });
     matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
+}
+
+/// For each event why it can't be a node, if so.
+pub(crate) fn why_no_node(trace: &Trace) -> Vec<Option<String>> {
+    let ids: HashMap<&str, usize> =
+        trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
+    trace.events.iter().map(|event| not_a_node(event, &ids)).collect()
 }
 
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {
@@ -326,7 +347,7 @@ fn summarise(
     inputs: &Map<String, Value>,
     events: usize,
     workflow: &Workflow,
-    after: &[Vec<u32>],
+    after: &[order::Waits],
 ) -> CompileReport {
     let dropped = &workflow.source.dropped;
     let deduplicated = dropped.iter().filter(|dropped| dropped.same_as.is_some()).count();
@@ -335,9 +356,10 @@ fn summarise(
         nodes: workflow.nodes.len(),
         left_out: dropped.len() - deduplicated,
         deduplicated,
-        order_edges: after.iter().map(Vec::len).sum(),
+        order_edges: after.iter().map(BTreeMap::len).sum(),
         ..CompileReport::default()
     };
+    let results = lower::results(workflow);
     for node in &workflow.nodes {
         for decision in &node.decisions {
             match decision.verdict {
@@ -352,7 +374,7 @@ fn summarise(
                     event: node.id.to_string(),
                     pointer: decision.pointer.clone(),
                     candidates: decision.candidates.iter().map(ToString::to_string).collect(),
-                    acceptable: holds_the_value(workflow, inputs, node, decision),
+                    acceptable: holds_the_value(&results, inputs, node, decision),
                     reason: decision.reasons.join("; "),
                 });
             }

@@ -119,13 +119,21 @@ pub enum Parts<'a> {
 impl Digest {
     /// Digest of the canonical form of the value that the parts make.
     pub fn of_parts(parts: &Parts<'_>) -> Digest {
-        let mut out = String::new();
-        write_parts(parts, &mut out);
-        Digest::of_bytes(out.as_bytes())
+        let (mut out, mut hasher) = (String::new(), Sha256::new());
+        write_parts(parts, &mut out, &mut hasher);
+        hasher.update(out.as_bytes());
+        Digest(hasher.finalize().into())
     }
 }
 
-fn write_parts(parts: &Parts<'_>, out: &mut String) {
+/// Text that is gathered before it is hashed. A whole trace would stand in memory twice otherwise.
+const CHUNK: usize = 64 << 10;
+
+fn write_parts(parts: &Parts<'_>, out: &mut String, hasher: &mut Sha256) {
+    if out.len() >= CHUNK {
+        hasher.update(out.as_bytes());
+        out.clear();
+    }
     match parts {
         Parts::Value(value) => write_value(value, out),
         Parts::Text(text) => write_string(text, out),
@@ -136,7 +144,7 @@ fn write_parts(parts: &Parts<'_>, out: &mut String) {
         Parts::Object(members) => {
             let last: std::collections::BTreeMap<&str, &Parts<'_>> =
                 members.iter().map(|(key, part)| (*key, part)).collect();
-            write_members(last.into_iter(), out, |part, out| write_parts(part, out));
+            write_members(last.into_iter(), out, |part, out| write_parts(part, out, hasher));
         }
         Parts::List(list) => {
             out.push('[');
@@ -144,7 +152,7 @@ fn write_parts(parts: &Parts<'_>, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                write_parts(part, out);
+                write_parts(part, out, hasher);
             }
             out.push(']');
         }

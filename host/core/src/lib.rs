@@ -10,9 +10,12 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+pub mod check;
 pub mod code;
+pub mod compare;
 pub mod compiler;
 pub mod contract;
+pub mod diff;
 pub mod digest;
 pub mod dispatch;
 pub mod document;
@@ -24,6 +27,7 @@ pub mod journal;
 pub mod json;
 pub mod policy;
 pub mod problem;
+pub mod replay;
 pub mod schema;
 pub mod tool;
 pub mod trace;

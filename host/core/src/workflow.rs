@@ -13,17 +13,20 @@ mod inputs;
 mod model;
 mod parse;
 mod schema;
+pub mod svg;
+mod text;
 mod verify;
 
 pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
 pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
 pub use inputs::bind_inputs;
 pub use model::{
-    Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Workflow,
+    Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Wait, Workflow,
 };
 pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};
 pub use schema::{input_schema, output_schema};
+pub use text::InvalidReference;
 pub use verify::{VerifiedWorkflow, digest, verify};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `t2m-host graph`: a workflow as a diagram.
 //!
-//! Owns the choice of notation. Refuses to draw pixels: Mermaid and Graphviz do.
+//! Owns the choice of notation. Refuses to draw pixels: whoever shows the text does.
 //!
 //! **Invariant:** the text is a complete diagram in its notation.
 
@@ -8,18 +8,20 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde_json::json;
-use t2m_core::workflow::graph;
+use t2m_core::code::Code;
+use t2m_core::workflow::{graph, svg};
 
 use super::run::read_workflow;
 use crate::exit::Exit;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::out::Out;
 
 /// Draw a workflow.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host graph workflow.json > workflow.mmd
-  t2m-host graph workflow.json --as dot | dot -Tsvg > workflow.svg")]
+  t2m-host graph workflow.json --as svg > workflow.svg
+  t2m-host graph workflow.json --as dot | dot -Tpng > workflow.png")]
 pub(crate) struct Graph {
     /// The workflow file
     workflow: PathBuf,
@@ -34,6 +36,8 @@ enum Notation {
     Mermaid,
     /// Graphviz
     Dot,
+    /// A picture that any browser shows
+    Svg,
 }
 
 impl Graph {
@@ -42,6 +46,14 @@ impl Graph {
         let (notation, text) = match self.notation {
             Notation::Mermaid => ("mermaid", graph::mermaid(verified.workflow())),
             Notation::Dot => ("dot", graph::dot(verified.workflow())),
+            Notation::Svg => {
+                let drawn = svg::svg(&verified).ok_or_else(|| {
+                    let message =
+                        format!("more than {} nodes can't be drawn; use `--as dot`", svg::MAX_DRAWN);
+                    Failure::of_file(&self.workflow, Code::TooMany, message)
+                })?;
+                ("svg", drawn)
+            }
         };
         out.data(|| text.clone(), || json!({"notation": notation, "diagram": text}));
         Ok(Exit::Done)

@@ -72,6 +72,11 @@ fn mapping(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 impl ImportArgs {
+    /// Largest file that is read.
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
     /// Reads a recording in any known format.
     pub(crate) fn read(&self, file: &std::path::Path, out: &Out) -> Result<Imported> {
         let (mut reader, length) = files::open(file)?;

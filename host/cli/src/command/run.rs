@@ -49,12 +49,8 @@ use crate::progress::Progress;
 pub(crate) struct Run {
     /// The workflow file
     workflow: PathBuf,
-    /// An input: JSON, or text where the input's schema wants a text; repeat for more
-    #[arg(long = "input", short, value_name = "NAME=VALUE")]
-    input: Vec<String>,
-    /// A JSON file with inputs by name
-    #[arg(long, value_name = "FILE")]
-    inputs: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: InputArgs,
     /// Reviewed contracts [default: `WORKFLOW.contracts.json` beside the workflow, if there is one]; they win
     /// over those of `t2m.contracts.json`, which hold for every workflow
     #[arg(long, value_name = "FILE")]
@@ -79,6 +75,17 @@ pub(crate) struct Run {
     events: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
+}
+
+/// What a workflow is given.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct InputArgs {
+    /// An input: JSON, or text where the input's schema wants a text; repeat for more
+    #[arg(long = "input", short, value_name = "NAME=VALUE")]
+    input: Vec<String>,
+    /// A JSON file with inputs by name
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
 }
 
 /// Writes each event as it happens.
@@ -112,7 +119,7 @@ impl EventSink for Fan {
 impl Run {
     pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
         let workflow = Arc::new(read_workflow(&self.workflow)?);
-        let inputs = self.bind_inputs(&workflow)?;
+        let inputs = workflow::bind_inputs(&workflow, self.inputs.given(&workflow)?)?;
         let contracts = contracts::workflow_contracts(named, &self.workflow, self.contracts.as_deref())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let run = match &self.run_id {
@@ -172,8 +179,11 @@ impl Run {
         let report = report.map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         Ok(show(&options.run, &workflow, &report, out))
     }
+}
 
-    fn bind_inputs(&self, workflow: &VerifiedWorkflow) -> Result<Map<String, Value>> {
+impl InputArgs {
+    /// The inputs as given; what is missing isn't filled in.
+    pub(crate) fn given(&self, workflow: &VerifiedWorkflow) -> Result<Map<String, Value>> {
         let mut given = Map::new();
         if let Some(path) = &self.inputs {
             let bytes = files::read(path, Limits::default().bytes)?;
@@ -193,7 +203,7 @@ impl Run {
             let declared = workflow.workflow().inputs.get(name).map(|input| &input.schema);
             given.insert(name.to_owned(), input_value(value, declared));
         }
-        Ok(workflow::bind_inputs(workflow, given)?)
+        Ok(given)
     }
 }
 

@@ -6,6 +6,7 @@
 //! **Invariant:** building the index and looking a value up take time linear in the size of what is
 //! indexed or looked up, however often a value occurs: a lookup looks at a bounded number of places.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -43,24 +44,27 @@ pub(super) struct Place<'t> {
     /// The call was given this value itself.
     pub(super) echo: bool,
     parent: u32,
-    step: Way<'t>,
+    step: Way,
     next: u32,
     previous: u32,
 }
 
+/// The last step to a place. Texts are those of its name, so that a place stays small.
 #[derive(Clone, Copy)]
-enum Way<'t> {
-    Input(&'t str),
+enum Way {
+    Input,
     Result,
-    Key(&'t str),
-    Index(usize),
+    Key,
+    Index(u32),
     Json,
 }
 
+/// The places that hold one value.
 #[derive(Clone, Copy)]
 struct Bucket {
     first: u32,
     last: u32,
+    count: u32,
 }
 
 impl Place<'_> {
@@ -75,8 +79,14 @@ impl Place<'_> {
 #[derive(Default)]
 pub(super) struct Names<'t> {
     by_text: HashMap<&'t str, u32>,
+    texts: Vec<&'t str>,
     words: Vec<Vec<String>>,
+    /// The name that last had each of these short hashes: results of one tool have the same few names.
+    recent: Vec<u32>,
 }
+
+/// Slots of [`Names::recent`], a power of two.
+const RECENT: usize = 256;
 
 /// Keys that say nothing of what stands under them.
 const WRAPPERS: [&str; 9] =
@@ -84,15 +94,29 @@ const WRAPPERS: [&str; 9] =
 
 impl<'t> Names<'t> {
     pub(super) fn intern(&mut self, text: &'t str) -> u32 {
-        match self.by_text.entry(text) {
+        let slot = text_hash(text) as usize % RECENT;
+        if let Some(id) = self.recent.get(slot).filter(|id| self.text(**id) == Some(text)) {
+            return *id;
+        }
+        let id = match self.by_text.entry(text) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
                 let id = u32::try_from(self.words.len()).unwrap_or(NONE);
                 let is_wrapper = WRAPPERS.contains(&text);
                 self.words.push(if is_wrapper { Vec::new() } else { names::words(text) });
+                self.texts.push(text);
                 *entry.insert(id)
             }
+        };
+        self.recent.resize(RECENT, NONE);
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = id;
         }
+        id
+    }
+
+    fn text(&self, id: u32) -> Option<&'t str> {
+        self.texts.get(id as usize).copied()
     }
 
     pub(super) fn words(&self, id: u32) -> &[String] {
@@ -105,7 +129,8 @@ impl<'t> Names<'t> {
 pub(super) struct Index<'t> {
     places: Vec<Place<'t>>,
     by_value: HashMap<u64, Bucket, BuildAsIs>,
-    by_value_and_name: HashMap<u64, Bucket, BuildAsIs>,
+    /// The first and last place of a value under one name, once more than [`LOOK`] places hold it.
+    by_value_and_name: HashMap<u64, (u32, u32), BuildAsIs>,
     by_word: HashMap<u64, u32, BuildAsIs>,
     /// How many places have their words in `by_word`. Most traces never ask for one.
     worded: usize,
@@ -114,10 +139,10 @@ pub(super) struct Index<'t> {
 
 /// Where a walk stands.
 #[derive(Clone, Copy)]
-struct Here<'t> {
+struct Here {
     source: u32,
     parent: u32,
-    step: Way<'t>,
+    step: Way,
     name: u32,
     around: u32,
     depth: u32,
@@ -130,7 +155,7 @@ impl<'t> Index<'t> {
         let here = Here {
             source: INPUTS,
             parent: NONE,
-            step: Way::Input(name),
+            step: Way::Input,
             name: self.names.intern(name),
             around: NONE,
             depth: 0,
@@ -162,7 +187,7 @@ impl<'t> Index<'t> {
     fn walk(
         &mut self,
         value: &'t Value,
-        here: Here<'t>,
+        here: Here,
         texts: &mut std::slice::Iter<'t, Value>,
         given: &dyn Fn(u64) -> bool,
     ) -> u64 {
@@ -186,7 +211,7 @@ impl<'t> Index<'t> {
                 let mut sum = 0u64;
                 for (key, child) in map {
                     let name = self.names.intern(key);
-                    let step = Way::Key(key);
+                    let step = Way::Key;
                     let below = Here { step, name, around: here.name, ..below };
                     let hash = self.walk(child, below, texts, given);
                     sum = sum.wrapping_add(member_hash(key, hash));
@@ -197,7 +222,7 @@ impl<'t> Index<'t> {
             Value::Array(list) => {
                 let mut sum = 0u64;
                 for (index, child) in list.iter().enumerate() {
-                    let step = Way::Index(index);
+                    let step = Way::Index(u32::try_from(index).unwrap_or(NONE));
                     let choice = here.choice || index > 0;
                     let hash = self.walk(child, Here { step, choice, ..below }, texts, given);
                     sum = mix(sum, hash);
@@ -224,24 +249,40 @@ impl<'t> Index<'t> {
         };
         place.echo = echo;
         let name = place.name;
-        let fresh = Bucket { first: id, last: id };
-        match self.by_value.entry(hash) {
+        let bucket = match self.by_value.entry(hash) {
             Entry::Vacant(entry) => {
-                entry.insert(fresh);
+                entry.insert(Bucket { first: id, last: id, count: 1 });
+                return;
             }
-            Entry::Occupied(mut entry) => {
-                let before = entry.get().last;
-                entry.get_mut().last = id;
-                place.previous = before;
-                if let Some(place) = self.places.get_mut(before as usize) {
-                    place.next = id;
+            Entry::Occupied(entry) => entry.into_mut(),
+        };
+        place.previous = bucket.last;
+        let before = std::mem::replace(&mut bucket.last, id);
+        bucket.count = bucket.count.saturating_add(1);
+        let Bucket { first, count, .. } = *bucket;
+        if let Some(place) = self.places.get_mut(before as usize) {
+            place.next = id;
+        }
+        // Most values stand in few places, all of which a lookup looks at: names tell apart only the others.
+        match (count as usize).cmp(&LOOK) {
+            Ordering::Less => {}
+            Ordering::Equal => {
+                let mut earlier = first;
+                while let Some(place) = self.places.get(earlier as usize) {
+                    let (name, next) = (place.name, place.next);
+                    self.link_name(hash, name, earlier);
+                    earlier = next;
                 }
             }
+            Ordering::Greater => self.link_name(hash, name, id),
         }
+    }
+
+    fn link_name(&mut self, hash: u64, name: u32, id: u32) {
         self.by_value_and_name
             .entry(mix(hash, u64::from(name)))
-            .and_modify(|bucket| bucket.last = id)
-            .or_insert(fresh);
+            .and_modify(|ends| ends.1 = id)
+            .or_insert((id, id));
     }
 
     /// Indexes the words of every place added since the last time.
@@ -275,7 +316,7 @@ impl<'t> Index<'t> {
         if found.len() == LOOK {
             found.extend(walk(bucket.last, |place| place.previous).take(LOOK));
             let named = self.by_value_and_name.get(&mix(hash, u64::from(key)));
-            found.extend(named.into_iter().flat_map(|bucket| [bucket.first, bucket.last]));
+            found.extend(named.into_iter().flat_map(|(first, last)| [*first, *last]));
             found.sort_unstable();
             found.dedup();
         }
@@ -311,10 +352,10 @@ impl<'t> Index<'t> {
         let mut here = self.place(id)?;
         let source = loop {
             match here.step {
-                Way::Input(name) => break Source::Input(name.to_owned()),
+                Way::Input => break Source::Input(self.names.text(here.name)?.to_owned()),
                 Way::Result => break node(here.source)?,
-                Way::Key(key) => path.push(Step::Key(key.to_owned())),
-                Way::Index(index) => path.push(Step::Index(index)),
+                Way::Key => path.push(Step::Key(self.names.text(here.name)?.to_owned())),
+                Way::Index(index) => path.push(Step::Index(index as usize)),
                 Way::Json => path.push(Step::ParseJson),
             }
             here = self.place(here.parent)?;
@@ -476,7 +517,7 @@ pub(super) fn spelled_number(text: &str) -> Option<Number> {
 }
 
 /// Whether two values mean the same: numbers by value, everything else exactly.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
             a == b || matches!((whole(a), whole(b)), (Some(a), Some(b)) if a == b)

@@ -71,19 +71,20 @@ pub(super) fn infer(
         state.index.add_input(name, value, texts);
     }
     let mut all = Vec::with_capacity(kept.len());
+    let mut own: Vec<u64> = Vec::new();
     for (at, ((kept_event, texts), declared)) in kept.iter().zip(&result_texts).zip(declared).enumerate() {
         let node = u32::try_from(at).unwrap_or(INPUTS);
         let tool = state.index.names.intern(&kept_event.event.tool);
         state.tools.push(tool);
         all.push(state.node(kept_event, declared));
-        let mut own: HashSet<u64, BuildAsIs> = HashSet::default();
+        own.clear();
         for value in kept_event.event.arguments.values() {
-            leaves(value, &mut |leaf| {
-                own.insert(loose_hash(leaf));
-            });
+            leaves(value, &mut |leaf| own.push(loose_hash(leaf)));
         }
+        own.sort_unstable();
         state.remember(node, kept_event, all.last());
-        state.index.add_result(node, &kept_event.event.result, texts, &|hash| own.contains(&hash));
+        let given = |hash| own.binary_search(&hash).is_ok();
+        state.index.add_result(node, &kept_event.event.result, texts, &given);
     }
     if let Some((accept, _)) = state.accept.iter().find(|(_, accept)| !accept.used) {
         let message = format!("there is no suggestion for `{}` of event `{}`", accept.1, accept.0);

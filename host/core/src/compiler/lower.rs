@@ -6,17 +6,17 @@
 //! **Invariant:** a workflow that passes the self-check makes exactly the recorded calls from the recorded
 //! results.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
 use super::Kept;
 use super::index::same;
+use super::order::Waits;
 use crate::code::Code;
-use crate::id::NodeId;
 use crate::problem::{Problem, Problems, item};
 use crate::trace::Event;
-use crate::workflow::{Expr, Input, Node, Recorded, Reference, Scope, Source, Workflow};
+use crate::workflow::{Expr, Input, Node, PathMissing, Recorded, Reference, Source, Workflow};
 
 /// Inputs with the type that was seen and the recorded value as default.
 pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
@@ -53,8 +53,9 @@ fn schema_of(value: &Value) -> Value {
 }
 
 /// The result of the one node that nothing waits for, or an object of several by id.
-pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Vec<u32>]) -> Expr {
-    let waited: BTreeSet<u32> = data.iter().chain(after).flatten().copied().collect();
+pub(super) fn output(kept: &[Kept<'_>], data: &[Vec<u32>], after: &[Waits]) -> Expr {
+    let waits = after.iter().flat_map(BTreeMap::keys);
+    let waited: BTreeSet<u32> = data.iter().flatten().chain(waits).copied().collect();
     let result = |kept: &Kept<'_>| {
         Expr::Ref(Reference { source: Source::Node(kept.event.id.clone()), path: Vec::new(), convert: None })
     };
@@ -83,36 +84,88 @@ pub(super) fn recorded(nodes: &mut [Node], positions: &[usize], events: Vec<Even
     }
 }
 
-/// Resolves every argument again from what was recorded. The results move out of the nodes and back, so
-/// that they aren't copied.
+/// Resolves every argument again from what was recorded.
 pub(super) fn self_check(
     inputs: &Map<String, Value>,
     positions: &[usize],
-    workflow: &mut Workflow,
+    workflow: &Workflow,
 ) -> Result<(), Problems> {
-    let mut results: BTreeMap<NodeId, Value> = BTreeMap::new();
-    for node in &mut workflow.nodes {
-        let recorded = node.recorded.as_mut().map(|recorded| std::mem::take(&mut recorded.result));
-        results.insert(node.id.clone(), recorded.unwrap_or_default());
-    }
-    let scope = Scope { inputs, results: &results };
+    let results = results(workflow);
+    let start = |source: &Source| match source {
+        Source::Input(name) => inputs.get(name),
+        Source::Node(id) => results.get(id.as_str()).copied(),
+    };
     let mut problems = Vec::new();
     for (position, node) in positions.iter().zip(&workflow.nodes) {
         let recorded = node.recorded.as_ref().map(|recorded| &recorded.arguments);
-        let message = match (node.arguments.resolve(scope), recorded) {
-            (Ok(Value::Object(made)), Some(recorded)) if same_members(&made, recorded) => continue,
-            (Ok(_), _) => "the compiled arguments differ from the recorded ones".to_owned(),
-            (Err(error), _) => error.to_string(),
+        let message = match recorded.map(|recorded| makes_members(&node.arguments, recorded, &start)) {
+            Some(Ok(true)) => continue,
+            Some(Ok(false)) | None => "the compiled arguments differ from the recorded ones".to_owned(),
+            Some(Err(error)) => error.to_string(),
         };
         let at = format!("{}/arguments", item("/events", *position));
         problems.push(Problem::at(Code::CompileMismatch, at, message));
     }
-    for node in &mut workflow.nodes {
-        if let (Some(recorded), Some(result)) = (&mut node.recorded, results.remove(&node.id)) {
-            recorded.result = result;
-        }
-    }
     Problems::from_list(problems)
+}
+
+/// The recorded result of each node.
+pub(super) fn results(workflow: &Workflow) -> HashMap<&str, &Value> {
+    workflow
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.id.as_str(), &node.recorded.as_ref()?.result)))
+        .collect()
+}
+
+/// Whether an expression makes exactly these arguments.
+fn makes_members<'v>(
+    expr: &Expr,
+    wanted: &Map<String, Value>,
+    start: &impl Fn(&Source) -> Option<&'v Value>,
+) -> Result<bool, PathMissing> {
+    match expr {
+        Expr::Object(members) => {
+            if members.len() != wanted.len() {
+                return Ok(false);
+            }
+            for (key, member) in members {
+                match wanted.get(key) {
+                    Some(wanted) if makes(member, wanted, start)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
+        }
+        Expr::Literal(Value::Object(found)) => Ok(same_members(found, wanted)),
+        Expr::Ref(reference) => match reference.follow(start(&reference.source))?.as_ref() {
+            Value::Object(found) => Ok(same_members(found, wanted)),
+            _ => Ok(false),
+        },
+        Expr::Literal(_) | Expr::List(_) => Ok(false),
+    }
+}
+
+/// Whether an expression makes exactly this value.
+fn makes<'v>(
+    expr: &Expr,
+    wanted: &Value,
+    start: &impl Fn(&Source) -> Option<&'v Value>,
+) -> Result<bool, PathMissing> {
+    match (expr, wanted) {
+        (Expr::Literal(value), _) => Ok(same(value, wanted)),
+        (Expr::Ref(reference), _) => Ok(same(reference.follow(start(&reference.source))?.as_ref(), wanted)),
+        (Expr::Object(_), Value::Object(wanted)) => makes_members(expr, wanted, start),
+        (Expr::List(items), Value::Array(wanted)) if items.len() == wanted.len() => {
+            for (item, wanted) in items.iter().zip(wanted) {
+                if !makes(item, wanted, start)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
 }
 
 fn same_members(made: &Map<String, Value>, recorded: &Map<String, Value>) -> bool {

@@ -15,6 +15,7 @@ use crate::code::Code;
 use crate::document::Report;
 use crate::effect::Effect;
 use crate::problem::item;
+use crate::workflow::Wait;
 
 /// A node that meets more earlier ones than this waits for everything instead: sound, and no edges to each.
 const MAX_MEETINGS: usize = 32;
@@ -45,8 +46,8 @@ pub(super) fn declared(kept: &[Kept<'_>], alias: &HashMap<&str, u32>, report: &R
         .collect()
 }
 
-/// The nodes each node has to wait for beyond those its values come from.
-pub(super) fn order(kept: &[Kept<'_>], data: &[Vec<u32>], wanted: &[Vec<u32>]) -> Vec<Vec<u32>> {
+/// The nodes each node has to wait for beyond those its values come from, each with the reason.
+pub(super) fn order(kept: &[Kept<'_>], data: &[Vec<u32>], wanted: &[Waits]) -> Vec<Waits> {
     let mut state = State::default();
     let mut after = Vec::with_capacity(kept.len());
     for (own, ((kept, data), wanted)) in kept.iter().zip(data).zip(wanted).enumerate() {
@@ -55,6 +56,9 @@ pub(super) fn order(kept: &[Kept<'_>], data: &[Vec<u32>], wanted: &[Vec<u32>]) -
     }
     after
 }
+
+/// Nodes to wait for, sorted, each with the first reason found.
+pub(super) type Waits = BTreeMap<u32, Wait>;
 
 #[derive(Default)]
 struct State {
@@ -80,41 +84,54 @@ struct Touched {
 }
 
 impl State {
-    fn node(&mut self, own: u32, facts: &Facts, data: &[u32], wanted: &[u32]) -> Vec<u32> {
+    fn node(&mut self, own: u32, facts: &Facts, data: &[u32], wanted: &Waits) -> Waits {
         let pure = facts.effect == Effect::Pure;
         self.is_pure.push(pure);
-        let mut after: BTreeSet<u32> = wanted.iter().copied().filter(|node| !data.contains(node)).collect();
+        let mut after: Waits =
+            wanted.iter().filter(|(node, _)| !data.contains(node)).map(|(node, why)| (*node, *why)).collect();
+        let mut wait = |node: u32, why: Wait| {
+            if !data.contains(&node) {
+                after.entry(node).or_insert(why);
+            }
+        };
         let meetings = if pure || facts.is_barrier() { None } else { self.touched.meetings(facts) };
         let blocks = !pure && meetings.is_none();
         if blocks {
             // What is open reaches everything since the last barrier.
-            after.extend(self.open.iter().copied().filter(|node| !data.contains(node)));
+            self.open.iter().for_each(|node| wait(*node, Wait::Barrier));
             if self.open.is_empty() {
-                after.extend(self.barrier.filter(|node| !data.contains(node)));
+                self.barrier.into_iter().for_each(|node| wait(node, Wait::Barrier));
             }
         } else if let Some(meetings) = meetings {
-            after.extend(meetings.into_iter().filter(|node| !data.contains(node)));
-            if self.behind_of(data.iter().chain(&after)) < self.barrier {
-                after.extend(self.barrier);
+            let why = if facts.reads.is_some() { Wait::Key } else { Wait::Barrier };
+            meetings.iter().for_each(|node| {
+                // A writer that met more of them than have names would wait for everything.
+                let unknown = !facts.effect.is_read_only() && self.touched.unknown_reads.contains(node);
+                wait(*node, if unknown { Wait::Barrier } else { why });
+            });
+            if self.behind_of(data.iter().chain(after.keys())) < self.barrier {
+                self.barrier.into_iter().for_each(|node| {
+                    after.entry(node).or_insert(Wait::Barrier);
+                });
             }
         }
-        let behind = self.behind_of(data.iter().chain(&after));
+        let behind = self.behind_of(data.iter().chain(after.keys()));
         self.behind.push(behind);
         if pure {
-            return after.into_iter().collect();
+            return after;
         }
         if blocks {
             self.barrier = Some(own);
             self.open.clear();
             self.touched = Touched::default();
         } else {
-            for earlier in data.iter().chain(&after) {
+            for earlier in data.iter().chain(after.keys()) {
                 self.open.remove(earlier);
             }
             self.touched.note(own, facts);
             self.open.insert(own);
         }
-        after.into_iter().collect()
+        after
     }
 
     /// The last barrier that one of the nodes is, or waits for.

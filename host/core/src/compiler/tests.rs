@@ -217,7 +217,7 @@ fn references_follow_evidence_not_chance() {
             inputs: json!({"": {"": "a-value"}}),
             events: vec![read("a", json!({"x": "a-value"}), json!(null))],
             node: "a",
-            expected: &["/x <- input [\"\"]"],
+            expected: &["/x <- input \"\"[\"\"]"],
         },
         Case {
             name: "a number that a call computed flows without a name",

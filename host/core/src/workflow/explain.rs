@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::expr::{Expr, Reference, Source};
-use super::model::{Dropped, Node, Verdict, Workflow};
+use super::model::{Dropped, Node, Verdict, Wait, Workflow};
 use crate::effect::Effect;
+use crate::id::NodeId;
 use crate::problem::{child, item};
 
 /// Why a workflow is what it is.
@@ -67,6 +68,9 @@ pub struct EdgeExplanation {
     pub node: String,
     /// Whether a value flows.
     pub data: bool,
+    /// Why it waits, if no value flows and the compiler noted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
     /// Why; lower case, no final period.
     pub reason: String,
 }
@@ -77,13 +81,21 @@ pub fn explain(workflow: &Workflow) -> Explanation {
     Explanation {
         name: workflow.name.clone(),
         inputs: workflow.inputs.iter().map(|(name, input)| (name.clone(), input.default.clone())).collect(),
-        nodes: workflow.nodes.iter().map(|node| explain_node(node, &by_id)).collect(),
+        nodes: workflow
+            .nodes
+            .iter()
+            .map(|node| explain_node(node, &by_id, workflow.source.order.get(&node.id)))
+            .collect(),
         output: workflow.output.references().into_iter().map(ToString::to_string).collect(),
         dropped: workflow.source.dropped.clone(),
     }
 }
 
-fn explain_node(node: &Node, by_id: &BTreeMap<&str, &Node>) -> NodeExplanation {
+fn explain_node(
+    node: &Node,
+    by_id: &BTreeMap<&str, &Node>,
+    waits: Option<&BTreeMap<NodeId, Wait>>,
+) -> NodeExplanation {
     let mut bound = Vec::new();
     collect(&node.arguments, "", &mut bound);
     let mut arguments: Vec<ArgumentExplanation> = node
@@ -122,12 +134,13 @@ fn explain_node(node: &Node, by_id: &BTreeMap<&str, &Node>) -> NodeExplanation {
     let data = flows.into_iter().map(|(id, pointers)| EdgeExplanation {
         node: id.to_owned(),
         data: true,
+        wait: None,
         reason: format!("its result is used at {}", pointers.join(", ")),
     });
-    let order = node.after.iter().map(|id| EdgeExplanation {
-        node: id.to_string(),
-        data: false,
-        reason: order_reason(node, by_id.get(id.as_str()).copied()),
+    let order = node.after.iter().map(|id| {
+        let wait = waits.and_then(|waits| waits.get(id)).copied();
+        let reason = order_reason(node, by_id.get(id.as_str()).copied(), wait);
+        EdgeExplanation { node: id.to_string(), data: false, wait, reason }
     });
     NodeExplanation {
         node: node.id.to_string(),
@@ -155,7 +168,7 @@ fn collect<'w>(expr: &'w Expr, pointer: &str, found: &mut Vec<(String, &'w Refer
     }
 }
 
-fn order_reason(node: &Node, first: Option<&Node>) -> String {
+fn order_reason(node: &Node, first: Option<&Node>, wait: Option<Wait>) -> String {
     let Some(first) = first else {
         return "the workflow says so, but there is no such node".to_owned();
     };
@@ -164,7 +177,13 @@ fn order_reason(node: &Node, first: Option<&Node>) -> String {
         .decisions
         .iter()
         .any(|decision| decision.verdict == Verdict::Input && decision.candidates.iter().any(is_seen));
+    let how = match wait {
+        Some(Wait::Key) => ": both name it in their keys",
+        Some(Wait::Barrier) => ": what one of them touches isn't known, or follows from an input",
+        _ => "",
+    };
     match (first.effect.is_read_only(), node.effect.is_read_only()) {
+        _ if wait == Some(Wait::Declared) => "the recording declares it".to_owned(),
         _ if input_may_be_its => {
             format!(
                 "its result has a value that was taken from an input; the recorded order of `{}` is kept",
@@ -172,11 +191,11 @@ fn order_reason(node: &Node, first: Option<&Node>) -> String {
             )
         }
         (true, true) => "the recording declares it, or both sides once had another effect".to_owned(),
-        (false, true) => format!("`{}` ({}) may change what this one reads", first.id, first.effect),
-        (true, false) => format!("this one ({}) may change what `{}` reads", node.effect, first.id),
+        (false, true) => format!("`{}` ({}) may change what this one reads{how}", first.id, first.effect),
+        (true, false) => format!("this one ({}) may change what `{}` reads{how}", node.effect, first.id),
         (false, false) => {
             format!(
-                "both may change something ({} and {}), so the recorded order is kept",
+                "both may change something ({} and {}), so the recorded order is kept{how}",
                 first.effect, node.effect
             )
         }

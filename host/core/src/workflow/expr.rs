@@ -6,6 +6,7 @@
 //! **Invariant:** in a file every expression is an object with exactly one tag, and whatever stands under
 //! `literal` is data that is never looked into. So data can't imitate a reference.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -155,26 +156,44 @@ impl Expr {
     }
 }
 
+impl Scope<'_> {
+    /// The value that a reference starts at.
+    pub(crate) fn start(&self, source: &Source) -> Option<&Value> {
+        match source {
+            Source::Input(name) => self.inputs.get(name),
+            Source::Node(node) => self.results.get(node),
+        }
+    }
+}
+
 impl Reference {
     /// Finds the value.
     pub fn resolve(&self, scope: Scope<'_>) -> Result<Value, PathMissing> {
+        self.follow(scope.start(&self.source)).map(Cow::into_owned)
+    }
+
+    /// Finds the value from that of its source, without a copy where the way allows it.
+    pub(crate) fn follow<'v>(&self, start: Option<&'v Value>) -> Result<Cow<'v, Value>, PathMissing> {
         let missing = |found: &str| PathMissing { reference: self.clone(), found: found.to_owned() };
-        let start = match &self.source {
-            Source::Input(name) => scope.inputs.get(name).ok_or_else(|| missing("no such input"))?,
-            Source::Node(node) => scope.results.get(node).ok_or_else(|| missing("the node has no result"))?,
-        };
+        let start = start.ok_or_else(|| {
+            missing(match self.source {
+                Source::Input(_) => "no such input",
+                Source::Node(_) => "the node has no result",
+            })
+        })?;
         let found = walk(start, &self.path).map_err(|found| missing(&found))?;
         match self.convert {
             None => Ok(found),
             Some(convert) => {
                 let from = kind(&found);
-                convert.apply(found).ok_or_else(|| missing(&format!("{from} that can't be converted")))
+                let made = convert.apply(found.into_owned());
+                made.map(Cow::Owned).ok_or_else(|| missing(&format!("{from} that can't be converted")))
             }
         }
     }
 }
 
-fn walk(start: &Value, path: &[Step]) -> Result<Value, String> {
+fn walk<'v>(start: &'v Value, path: &[Step]) -> Result<Cow<'v, Value>, String> {
     let mut here = start;
     for (index, step) in path.iter().enumerate() {
         let next = match step {
@@ -184,14 +203,14 @@ fn walk(start: &Value, path: &[Step]) -> Result<Value, String> {
                 let parsed = here.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
                 let rest = path.get(index + 1..).unwrap_or_default();
                 return match parsed {
-                    Some(value) => walk(&value, rest),
+                    Some(value) => Ok(Cow::Owned(walk(&value, rest)?.into_owned())),
                     None => Err(format!("{} that isn't JSON text", kind(here))),
                 };
             }
         };
         here = next.ok_or_else(|| format!("{} without {step}", kind(here)))?;
     }
-    Ok(here.clone())
+    Ok(Cow::Borrowed(here))
 }
 
 impl Convert {
@@ -218,38 +237,6 @@ impl fmt::Display for Step {
             Step::ParseJson => f.write_str("(json)"),
         }
     }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Input(name) => write!(f, "input {name}"),
-            Source::Node(node) => write!(f, "{node}"),
-        }
-    }
-}
-
-impl fmt::Display for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.source)?;
-        for step in &self.path {
-            match step {
-                Step::Key(key) if is_word(key) => write!(f, ".{key}")?,
-                Step::Key(key) => write!(f, "[{key:?}]")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::ParseJson => f.write_str("(json)")?,
-            }
-        }
-        match self.convert {
-            None => Ok(()),
-            Some(Convert::ToString) => f.write_str(" as string"),
-            Some(Convert::ToNumber) => f.write_str(" as number"),
-        }
-    }
-}
-
-fn is_word(key: &str) -> bool {
-    !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A workflow as a picture.
 //!
-//! Owns the Mermaid and Graphviz texts. Refuses layout: the program that draws does that.
+//! Owns the Mermaid and Graphviz texts, and the edges that every picture shows. Refuses layout: the program
+//! that draws does that, or `svg`.
 //!
 //! **Invariant:** no name of a workflow can end a label: everything that comes from it is escaped.
 
@@ -12,7 +13,7 @@ use super::model::{Node, Workflow};
 use crate::problem::{child, item};
 
 /// An edge and, if values flow, the arguments they flow to.
-type Edges = BTreeMap<(usize, usize), BTreeSet<String>>;
+pub(super) type Edges = BTreeMap<(usize, usize), BTreeSet<String>>;
 
 /// Longest label of an edge; the rest is counted.
 const MAX_POINTERS: usize = 3;
@@ -66,7 +67,7 @@ fn class(node: &Node) -> &'static str {
     }
 }
 
-fn edges(workflow: &Workflow) -> Edges {
+pub(super) fn edges(workflow: &Workflow) -> Edges {
     let index: BTreeMap<&str, usize> =
         workflow.nodes.iter().enumerate().map(|(index, node)| (node.id.as_str(), index)).collect();
     let mut edges = Edges::new();
@@ -102,7 +103,7 @@ fn flows(expr: &Expr, pointer: &str, found: &mut impl FnMut(&str, &str)) {
     }
 }
 
-fn label(pointers: &BTreeSet<String>) -> Option<String> {
+pub(super) fn label(pointers: &BTreeSet<String>) -> Option<String> {
     let shown: Vec<&str> = pointers.iter().take(MAX_POINTERS).map(String::as_str).collect();
     match pointers.len() {
         0 => None,

@@ -127,6 +127,25 @@ pub struct Provenance {
     /// Recorded events that are not nodes, each with the reason.
     #[serde(default)]
     pub dropped: Vec<Dropped>,
+    /// For each node why it waits for each node of [`Node::after`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub order: BTreeMap<NodeId, BTreeMap<NodeId, Wait>>,
+}
+
+/// Why a node waits for another one although no value comes from it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// The recording declares it.
+    Declared,
+    /// It may have made a value that was taken from an input.
+    Value,
+    /// Both touch what one key names, and one of them writes there.
+    Key,
+    /// One of them may change anything, so the recorded order is kept.
+    Barrier,
 }
 
 /// A recorded event that became no node.

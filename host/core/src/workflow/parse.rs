@@ -120,7 +120,7 @@ fn read_arguments(value: &Value, pointer: &str, report: &Report) -> Option<Expr>
     Some(expr)
 }
 
-fn read_expr(value: &Value, pointer: &str, report: &Report) -> Option<Expr> {
+pub(super) fn read_expr(value: &Value, pointer: &str, report: &Report) -> Option<Expr> {
     let map = as_object(value, pointer, report)?;
     let mut entries = map.iter();
     let (Some((tag, inner)), None) = (entries.next(), entries.next()) else {

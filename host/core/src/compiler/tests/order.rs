@@ -209,3 +209,37 @@ fn keys_that_follow_from_inputs_are_not_believed() {
         open.nodes.iter().map(|node| node.after.iter().map(NodeId::as_str).collect()).collect();
     assert_eq!(after, [vec![], vec!["first"], vec!["write"]]);
 }
+
+/// T07, T10: a step that resolves, lookups side by side, a step that joins them: three layers, and the
+/// longest way is shorter than the sum by what runs at once.
+#[test]
+fn lookups_side_by_side_stand_in_one_layer() {
+    let timed = |id: &str, duration: u32, arguments: Value, result: Value| {
+        let more = json!({"tool": id, "idempotency": "idempotent", "duration_ms": duration});
+        event(id, arguments, result, more)
+    };
+    let account = json!({"account": "acct-20417"});
+    let events = vec![
+        timed("resolve_account", 300, json!({"email": "ann@example.org"}), json!({"account": "acct-20417"})),
+        timed("profile", 1000, account.clone(), json!({"profile": "gold-member"})),
+        timed("orders", 800, account.clone(), json!({"orders": ["order-551", "order-552"]})),
+        timed("tickets", 770, account, json!({"summary": "two open tickets"})),
+        timed(
+            "report",
+            610,
+            json!({"profile": "gold-member", "orders": ["order-551", "order-552"], "tickets": "two open tickets"}),
+            json!({"text": "the whole report"}),
+        ),
+    ];
+    let workflow = compiled(json!({"email": "ann@example.org"}), events);
+    assert_eq!(workflow.layers(), [vec![0], vec![1, 2, 3], vec![4]]);
+    let durations: Vec<f64> =
+        workflow.workflow().nodes.iter().filter_map(|node| node.recorded.as_ref()?.duration_ms).collect();
+    let mut ends: Vec<f64> = Vec::new();
+    for (before, duration) in workflow.dependencies().iter().zip(&durations) {
+        let start = before.iter().map(|at| ends[*at]).fold(0.0, f64::max);
+        ends.push(start + duration);
+    }
+    let longest = ends.iter().copied().fold(0.0, f64::max);
+    assert_eq!((durations.iter().sum::<f64>(), longest), (3480.0, 1910.0));
+}

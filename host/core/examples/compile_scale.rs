@@ -1,0 +1,124 @@
+//! How compiling grows with the number of events: processor time and memory, as a table.
+//!
+//! Owns the measurement of chained events with results of 20 leaves. Refuses to measure two sizes in one
+//! process, since the second would find the first one's memory.
+//!
+//! **Invariant:** each figure comes from a process of its own, and reading or making the trace doesn't count.
+//!
+//! `cargo run --release -p t2m-core --example compile_scale [-- COUNT...]`
+
+use std::io::Write as _;
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+use t2m_core::compiler::{Options, compile};
+use t2m_core::effect::Effect;
+use t2m_core::id::NodeId;
+use t2m_core::trace::{Event, Trace};
+
+/// Sizes that are measured if none is named.
+const SIZES: [usize; 7] = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
+
+/// Small sizes are repeated, and the least time counts: anything else that runs only adds.
+const ROUNDS: usize = 3;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut out = std::io::stdout();
+    if let [flag, count] = arguments.as_slice()
+        && flag == "--one"
+    {
+        writeln!(out, "{}", measure(count.parse()?)?)?;
+        return Ok(());
+    }
+    let named: Vec<usize> = arguments.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let sizes = if named.is_empty() { SIZES.to_vec() } else { named };
+    writeln!(out, "{:>8} {:>9} {:>9} {:>9} {:>9}", "events", "cpu s", "µs/event", "trace MB", "peak MB")?;
+    for size in sizes {
+        let (mut seconds, mut before, mut peak) = (f64::MAX, f64::MAX, f64::MAX);
+        for _ in 0..ROUNDS {
+            let output =
+                Command::new(std::env::current_exe()?).args(["--one", &size.to_string()]).output()?;
+            let text = String::from_utf8(output.stdout)?;
+            let figures: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+            let [used, started, most] = figures.as_slice() else {
+                return Err(String::from_utf8_lossy(&output.stderr).into());
+            };
+            (seconds, before, peak) = (seconds.min(*used), before.min(*started), peak.min(*most));
+        }
+        let each = seconds * 1e6 / size as f64;
+        writeln!(out, "{size:>8} {seconds:>9.4} {each:>9.2} {before:>9.1} {peak:>9.1}")?;
+    }
+    Ok(())
+}
+
+/// Seconds of this thread, and the memory in MB before and at most.
+fn measure(count: usize) -> Result<String, Box<dyn std::error::Error>> {
+    // The system counts in hundredths of a second, so small sizes are repeated.
+    let rounds = (20_000 / count).max(1);
+    let mut traces: Vec<Trace> = (0..rounds).map(|_| chain(count)).collect();
+    let before = memory("VmRSS:")?;
+    let mut last = None;
+    let start = cpu_seconds()?;
+    while let Some(trace) = traces.pop() {
+        last = Some(compile(trace, &Options::default()));
+    }
+    let seconds = (cpu_seconds()? - start) / rounds as f64;
+    let compiled = last.ok_or("nothing was compiled")?;
+    let compiled = compiled.map_err(|problems| problems.to_string())?;
+    // The number of the second event is too small to be known again.
+    if compiled.report.references + 3 != 2 * count {
+        return Err(format!("{} references", compiled.report.references).into());
+    }
+    Ok(format!("{seconds} {before} {}", memory("VmHWM:")?))
+}
+
+/// Processor time of this process outside the kernel, so that whatever else runs doesn't count.
+fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    // The fields behind the program's name, which may hold blanks.
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: f64 = rest.split_whitespace().nth(11).unwrap_or_default().parse()?;
+    Ok(ticks / 100.0)
+}
+
+fn memory(field: &str) -> Result<f64, Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib * 1024.0 / 1e6)
+}
+
+/// Each event uses two values of the one before it.
+fn chain(count: usize) -> Trace {
+    let result = |index: usize| -> Map<String, Value> {
+        (0..20)
+            .map(|leaf| {
+                let value = match leaf % 4 {
+                    0 => json!(format!("value-{index}-{leaf}")),
+                    1 => json!(index * 1000 + leaf),
+                    2 => json!(leaf % 8 == 2),
+                    _ => json!("a text that every result has"),
+                };
+                (format!("field_{leaf}"), value)
+            })
+            .collect()
+    };
+    let event = |index: usize| {
+        let arguments = match index.checked_sub(1) {
+            Some(before) => {
+                json!({"token": format!("value-{before}-0"), "number": before * 1000 + 1, "page": 1})
+            }
+            None => json!({"query": "start"}),
+        };
+        let Value::Object(arguments) = arguments else { unreachable!("it is an object") };
+        let id = NodeId::new(format!("e{index}")).unwrap_or_else(|error| unreachable!("{error}"));
+        let mut event = Event::new(id, "step", arguments);
+        event.result = Value::Object(result(index));
+        event.effect = Effect::Read;
+        event
+    };
+    // Made event by event: a document of the whole trace would stand in memory beside it.
+    let inputs = Map::from_iter([("query".to_owned(), json!("start"))]);
+    Trace { inputs, events: (0..count).map(event).collect(), ..Trace::default() }
+}
