@@ -41,7 +41,7 @@ impl Check {
         let verified = read_workflow(&self.workflow)?;
         let mut checks = Vec::with_capacity(self.against.len());
         for file in &self.against {
-            let imported = self.import.read(file)?;
+            let imported = self.import.read(file, out)?;
             note_report(&imported, out);
             let check = check::check(verified.workflow(), &imported.trace);
             checks.push((file.display().to_string(), check));

@@ -56,7 +56,7 @@ impl Side {
 
 impl Diff {
     pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
-        let (before, after) = (self.side(&self.before)?, self.side(&self.after)?);
+        let (before, after) = (self.side(&self.before, out)?, self.side(&self.after, out)?);
         let diff = match (&before, &after) {
             (Side::Trace(before), Side::Trace(after)) => diff::traces(before, after),
             (Side::Workflow(before), Side::Workflow(after)) => {
@@ -77,7 +77,7 @@ impl Diff {
         Ok(Exit::of_comparison(diff.is_same()))
     }
 
-    fn side(&self, path: &Path) -> Result<Side> {
+    fn side(&self, path: &Path, out: &Out) -> Result<Side> {
         let bytes = files::read(path, self.import.max_bytes())?;
         let limits = Limits { bytes: self.import.max_bytes(), ..Limits::default() };
         let format = t2m_core::json::parse(&bytes, limits)
@@ -88,6 +88,6 @@ impl Diff {
         if format.is_some_and(|format| format.split('@').next() == Some(family)) {
             return read_workflow(path).map(Side::Workflow);
         }
-        Ok(Side::Trace(self.import.read(path)?.trace))
+        Ok(Side::Trace(self.import.read(path, out)?.trace))
     }
 }
