@@ -15,6 +15,7 @@ mod lower;
 mod names;
 mod order;
 mod score;
+mod secrets;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -150,7 +151,7 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
         front = self::front(&trace, options, true)?;
         forget_varying_keys(&mut front);
     }
-    let Front { kept, mut dropped, declared, inferred, .. } = front;
+    let Front { kept, mut dropped, declared, inferred, secrets, .. } = front;
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
     let wanted: Vec<Vec<u32>> = declared
         .into_iter()
@@ -165,7 +166,7 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     let nodes = nodes.map(|((node, inferred), after)| lower_node(node, inferred, after, &kept)).collect();
     let mut workflow = Workflow {
         name: options.name.clone().or_else(|| trace.name.clone()).unwrap_or_else(|| "workflow".to_owned()),
-        inputs: lower::inputs(&trace.inputs),
+        inputs: lower::inputs(&trace.inputs).into_iter().chain(secrets.inputs).collect(),
         nodes,
         output,
         source: Provenance {
@@ -174,7 +175,8 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
         },
     };
-    let Trace { inputs, events, .. } = trace;
+    let Trace { mut inputs, events, .. } = trace;
+    inputs.extend(secrets.recorded);
     let count = events.len();
     lower::recorded(&mut workflow.nodes, &positions, events);
     lower::self_check(&inputs, &positions, &mut workflow)?;
@@ -188,6 +190,7 @@ struct Front<'t> {
     dropped: Vec<(usize, Dropped)>,
     declared: Vec<Vec<u32>>,
     inferred: Vec<infer::Inferred>,
+    secrets: secrets::Secrets,
     relied_on_keys: bool,
 }
 
@@ -205,8 +208,9 @@ fn front<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool) -> Result
     let report = Report::default();
     let declared = order::declared(&kept, &alias, &report);
     report.finish(Some(()))?;
-    let inferred = infer::infer(trace, &kept, &declared, options)?;
-    Ok(Front { kept, dropped, declared, inferred, relied_on_keys })
+    let mut inferred = infer::infer(trace, &kept, &declared, options)?;
+    let secrets = secrets::bind(&trace.inputs, &mut inferred);
+    Ok(Front { kept, dropped, declared, inferred, secrets, relied_on_keys })
 }
 
 /// Forgets the keys of every node whose keys follow from an input or a result; says whether there was one.

@@ -24,6 +24,7 @@ pub mod journal;
 pub mod json;
 pub mod policy;
 pub mod problem;
+pub mod redact;
 pub mod schema;
 pub mod tool;
 pub mod trace;

@@ -9,6 +9,7 @@ use crate::workflow::{Expr, VerifiedWorkflow, parse, to_json, verify};
 
 mod order;
 mod properties;
+mod secrets;
 
 fn trace_of(inputs: Value, events: Vec<Value>) -> Trace {
     trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap()
