@@ -127,6 +127,41 @@ pub struct Provenance {
     /// Recorded events that are not nodes, each with the reason.
     #[serde(default)]
     pub dropped: Vec<Dropped>,
+    /// Where the effects of nodes came from, by tool and effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<EffectBasis>,
+}
+
+/// Where an effect that the order of nodes assumes came from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EffectBasis {
+    /// The tool.
+    pub tool: ToolName,
+    /// The effect.
+    pub effect: Effect,
+    /// Who says so.
+    pub source: EffectSource,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Who says what a call may do, the most trusted first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectSource {
+    /// A loaded plugin.
+    Plugin,
+    /// A catalogue of the user's own.
+    Catalog,
+    /// The built-in catalogue.
+    BuiltInCatalog,
+    /// The recording itself, which a person decided to believe.
+    Recording,
+    /// Nobody: it is unknown.
+    Nothing,
 }
 
 /// A recorded event that became no node.
