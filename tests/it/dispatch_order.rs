@@ -156,7 +156,7 @@ async fn a_nested_call_of_a_guest_passes_every_stage() {
     assert_eq!(depths, expected);
 }
 
-/// T17, T19, T22, T23, T24: at each stage that says no, the file is not there.
+/// T13, T17, T19, T22, T23, T24: at each stage that says no, the file is not there.
 #[tokio::test]
 async fn a_write_that_any_stage_refuses_leaves_no_file() {
     type Change = Box<dyn Fn(&mut Case)>;
@@ -169,6 +169,12 @@ async fn a_write_that_any_stage_refuses_leaves_no_file() {
     };
     let cases: Vec<(Stage, Code, Change)> = vec![
         (Stage::Verify, Code::CallUnverified, Box::new(|case| case.node = "elsewhere")),
+        (
+            Stage::Verify,
+            Code::SecretUnbound,
+            Box::new(|case| case.arguments["name"] = json!("Bearer [T2M-REDACTED:token:1]")),
+        ),
+        (Stage::Verify, Code::SecretUnbound, Box::new(|case| case.arguments["name"] = json!("[REDACTED]"))),
         (Stage::Bind, Code::ContractUnreviewed, Box::new(|case| case.reviewed = false)),
         (Stage::Bind, Code::ContractDrift, Box::new(|case| case.handler = Some(Digest::of_bytes(b"other")))),
         (Stage::Bind, Code::ToolUnknown, Box::new(|case| case.tool = "wrte")),

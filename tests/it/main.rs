@@ -36,4 +36,6 @@ mod plugin_review;
 #[cfg(test)]
 mod plugin_watch;
 #[cfg(test)]
+mod redact;
+#[cfg(test)]
 mod sandbox_limits;

@@ -15,6 +15,7 @@ mod explain;
 mod graph;
 mod import;
 mod plugin;
+mod redact;
 mod replay;
 mod review;
 pub(crate) mod run;
@@ -32,6 +33,8 @@ use crate::out::Out;
 pub(crate) enum Command {
     /// Read a recording and write it as Trace v1
     Import(import::Import),
+    /// Make a copy of a recording without its secrets
+    Redact(redact::Redact),
     /// Turn a recording into a workflow
     Compile(compile::Compile),
     /// Compare a workflow with further recordings of the same task
@@ -73,6 +76,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     let named = args.config.as_deref();
     match args.command {
         Command::Import(command) => command.run(out),
+        Command::Redact(command) => command.run(out),
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Check(command) => command.run(out),
         Command::Explain(command) => command.run(out),

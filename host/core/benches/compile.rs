@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Map, Value, json};
-use t2m_core::compiler::{Options, compile};
+use t2m_core::compiler::{Claims, Options, compile};
 use t2m_core::trace::{Trace, from_value};
 
 /// Each event uses two values of the one before it.
@@ -45,6 +45,7 @@ fn chain(count: usize) -> Trace {
 fn compile_chains(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("compile");
     group.sample_size(20);
+    let options = Options { claims: Claims::Believe, ..Options::default() };
     for count in [250, 500, 1000, 2000] {
         let trace = chain(count);
         group.throughput(Throughput::Elements(count as u64));
@@ -52,7 +53,7 @@ fn compile_chains(criterion: &mut Criterion) {
             // The result is dropped outside the measurement and before the next one, as a program would.
             bencher.iter_batched(
                 || trace.clone(),
-                |trace| compile(black_box(trace), &Options::default()),
+                |trace| compile(black_box(trace), &options),
                 BatchSize::PerIteration,
             );
         });

@@ -143,6 +143,8 @@ codes! {
     FormatUnknown = "format-unknown", Invalid, Caller, AfterChange, "name the format with `--from`";
     /// A recording holds no call that could become a step.
     TraceEmpty = "trace-empty", Invalid, Caller, AfterChange, "record a session with successful tool calls";
+    /// A recording that was to be free of secrets has some.
+    SecretFound = "secret-found", Denied, Caller, AfterChange, "redact it with `redact --out FILE`, or keep a key with `--keep`";
     /// A declared dependency isn't met by an earlier successful event.
     DependencyUnmet = "dependency-unmet", Invalid, Caller, AfterChange, "correct `dependencies` of the event";
     /// A compiled workflow doesn't reproduce the recorded arguments.
@@ -162,6 +164,8 @@ codes! {
 
     /// The call doesn't belong to a verified workflow.
     CallUnverified = "call-unverified", Denied, Caller, AfterChange, "verify the workflow first";
+    /// The arguments still hold the marker of a redacted secret.
+    SecretUnbound = "secret-unbound", Denied, Caller, AfterChange, "compile the recording itself, or give the whole argument as an input";
     /// No registered plugin has a tool of that name.
     ToolUnknown = "tool-unknown", Invalid, Caller, AfterChange, "load the plugin that has it; `tools` lists what is there";
     /// Two plugins offer a tool of the same name.

@@ -1,8 +1,8 @@
 //! From a recorded session to a workflow.
 //!
 //! Owns the decisions: which events become nodes, where each argument comes from, which order has to be
-//! kept. Refuses to run anything and to trust a recording: an effect that no loaded plugin states is the
-//! recorder's claim, and the contract decides at run time.
+//! kept. Refuses to run anything and to trust a recording: what it claims of an effect can only make a call
+//! look worse, unless a person decided to believe it, and the contract decides at run time.
 //!
 //! **Invariant:** resolving the compiled arguments against the recorded inputs and results gives the
 //! recorded arguments; a workflow for which this doesn't hold is never returned.
@@ -15,19 +15,23 @@ mod lower;
 mod names;
 mod order;
 mod score;
+mod secrets;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::catalog::{Catalog, Known};
 use crate::code::Code;
 use crate::document::Report;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
-use crate::workflow::{Decision, Dropped, Node, Provenance, Source, Verdict, Wait, Workflow};
+use crate::workflow::{
+    Decision, Dropped, EffectBasis, EffectSource, Node, Provenance, Source, Verdict, Wait, Workflow,
+};
 
 use facts::Facts;
 pub(crate) use index::same;
@@ -56,13 +60,27 @@ pub struct Accept {
     pub reference: Option<String>,
 }
 
+/// What the effects and keys count that a recording states of its own calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claims {
+    /// They can make a call look worse than it is known to be. Without anything known it stays unknown.
+    #[default]
+    Raise,
+    /// They are believed where nothing else is known: a person trusts the recorder.
+    Believe,
+}
+
 /// How to compile.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The workflow's name; the trace's name if none is given.
     pub name: Option<String>,
-    /// Facts of known tools, which win over the trace's claims.
+    /// Facts of known tools, which win over catalogues and the trace's claims.
     pub known_tools: BTreeMap<ToolName, ToolFacts>,
+    /// What else is known of tools; the first catalogue that knows a call decides.
+    pub catalogs: Vec<Catalog>,
+    /// What the trace's claims count.
+    pub claims: Claims,
     /// Program and version, for the provenance.
     pub compiler: String,
     /// Suggestions that a person accepted.
@@ -77,6 +95,8 @@ impl Default for Options {
         Options {
             name: None,
             known_tools: BTreeMap::new(),
+            catalogs: Vec::new(),
+            claims: Claims::default(),
             compiler: concat!("t2m-host ", env!("CARGO_PKG_VERSION")).to_owned(),
             accept: Vec::new(),
             bind_list_choices: false,
@@ -141,6 +161,9 @@ struct Kept<'t> {
     event: &'t Event,
     tool: ToolName,
     facts: Facts,
+    /// Where its effect came from.
+    source: EffectSource,
+    reason: String,
 }
 
 /// Compiles a trace. It takes the trace, since what was recorded moves into the workflow.
@@ -151,7 +174,7 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
         front = self::front(&trace, options, true)?;
         forget_varying_keys(&mut front);
     }
-    let Front { kept, mut dropped, declared, inferred, .. } = front;
+    let Front { kept, mut dropped, declared, inferred, secrets, .. } = front;
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
     let wanted: Vec<order::Waits> = declared
         .into_iter()
@@ -164,12 +187,13 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     let after = order::order(&kept, &data, &wanted);
     let output = lower::output(&kept, &data, &after);
     dropped.sort_by_key(|(position, _)| *position);
+    let effects: BTreeSet<EffectBasis> = kept.iter().map(basis).collect();
     let positions: Vec<usize> = kept.iter().map(|kept| kept.position).collect();
     let nodes = kept.iter().zip(inferred).zip(&after);
     let nodes = nodes.map(|((node, inferred), after)| lower_node(node, inferred, after, &kept)).collect();
     let mut workflow = Workflow {
         name: options.name.clone().or_else(|| trace.name.clone()).unwrap_or_else(|| "workflow".to_owned()),
-        inputs: lower::inputs(&trace.inputs),
+        inputs: lower::inputs(&trace.inputs).into_iter().chain(secrets.inputs).collect(),
         nodes,
         output,
         source: Provenance {
@@ -177,9 +201,11 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
             traces: vec![trace::digest(&trace)],
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
             order: order_reasons(&kept, &after),
+            effects: effects.into_iter().collect(),
         },
     };
-    let Trace { inputs, events, .. } = trace;
+    let Trace { mut inputs, events, .. } = trace;
+    inputs.extend(secrets.recorded);
     let count = events.len();
     lower::recorded(&mut workflow.nodes, &positions, events);
     lower::self_check(&inputs, &positions, &workflow)?;
@@ -193,6 +219,7 @@ struct Front<'t> {
     dropped: Vec<(usize, Dropped)>,
     declared: Vec<Vec<u32>>,
     inferred: Vec<infer::Inferred>,
+    secrets: secrets::Secrets,
     relied_on_keys: bool,
 }
 
@@ -210,8 +237,9 @@ fn front<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool) -> Result
     let report = Report::default();
     let declared = order::declared(&kept, &alias, &report);
     report.finish(Some(()))?;
-    let inferred = infer::infer(trace, &kept, &declared, options)?;
-    Ok(Front { kept, dropped, declared, inferred, relied_on_keys })
+    let mut inferred = infer::infer(trace, &kept, &declared, options)?;
+    let secrets = secrets::bind(&trace.inputs, &mut inferred);
+    Ok(Front { kept, dropped, declared, inferred, secrets, relied_on_keys })
 }
 
 /// Forgets the keys of every node whose keys follow from an input or a result; says whether there was one.
@@ -233,6 +261,41 @@ fn order_reasons(kept: &[Kept<'_>], after: &[order::Waits]) -> BTreeMap<NodeId, 
             (kept.event.id.clone(), waits.collect())
         })
         .collect()
+}
+
+fn basis(kept: &Kept<'_>) -> EffectBasis {
+    EffectBasis {
+        tool: kept.tool.clone(),
+        effect: kept.facts.effect,
+        source: kept.source,
+        reason: kept.reason.clone(),
+    }
+}
+
+/// What is known of a call, from the most trusted source that knows it.
+fn known(trace: &Trace, event: &Event, options: &Options) -> Known {
+    if let Some(facts) = options.known_tools.get(event.tool.as_str()) {
+        let (source, reason) = (EffectSource::Plugin, "the loaded plugin says so".to_owned());
+        return Known { facts: facts.clone(), source, reason };
+    }
+    let found = options.catalogs.iter().find_map(|catalog| catalog.find(&event.tool, &event.arguments));
+    let believed = options.claims == Claims::Believe && found.is_none();
+    let mut known = found.unwrap_or_else(Known::nothing);
+    if believed && event.effect != Effect::Unknown {
+        known.source = EffectSource::Recording;
+        "the recording says so".clone_into(&mut known.reason);
+        known.facts.effect = event.effect;
+        known.facts.idempotency = event.idempotency;
+    } else {
+        // A recording that says nothing has `unknown` in it.
+        let claim = Some(event.effect).filter(|effect| *effect != Effect::Unknown);
+        known.raise(claim, event.idempotency, "the recording");
+    }
+    let hints = trace.metadata.get("untrusted_tool_hints").and_then(|hints| hints.get(&event.tool));
+    if let Some(annotations) = hints.and_then(|hints| hints.get("annotations")) {
+        known.raise_by_annotations(annotations);
+    }
+    known
 }
 
 fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, all: &[Kept<'_>]) -> Node {
@@ -265,8 +328,10 @@ fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: 
     let ids: HashMap<&str, usize> =
         trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
     for (position, event) in trace.events.iter().enumerate() {
-        let known = options.known_tools.get(event.tool.as_str());
-        let facts = Facts::of(event, known);
+        let Known { facts, source, reason } = known(trace, event, options);
+        let claimed = source == EffectSource::Recording
+            && (facts.effect, facts.idempotency) == (event.effect, event.idempotency);
+        let facts = Facts::of(event, Some(&facts).filter(|_| !claimed));
         // A failed call may have acted before it failed.
         repeats.note_writer(position, &facts);
         if let Some(reason) = not_a_node(event, &ids) {
@@ -290,7 +355,7 @@ fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: 
         let index = u32::try_from(kept.len()).unwrap_or(u32::MAX);
         repeats.keep(position, event, &facts, index);
         alias.insert(event.id.as_str(), index);
-        kept.push(Kept { position, event, tool, facts });
+        kept.push(Kept { position, event, tool, facts, source, reason });
     }
     (kept, dropped, alias, repeats.relied_on_keys)
 }
@@ -388,8 +453,8 @@ fn summarise(
     let unknown = workflow.nodes.iter().filter(|node| node.effect == Effect::Unknown).count();
     if unknown > 0 {
         report.notes.push(format!(
-            "{unknown} of {} nodes call tools that no loaded plugin has: their recorded order is kept, and they \
-             don't run until a plugin offers them (`--tool FILE.wasm`)",
+            "{unknown} of {} nodes call tools that no loaded plugin and no catalogue knows: their recorded order is \
+             kept, and they don't run until a plugin offers them (`--tool FILE.wasm`)",
             report.nodes
         ));
     }

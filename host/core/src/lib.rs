@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+pub mod catalog;
 pub mod check;
 pub mod code;
 pub mod compare;
@@ -27,6 +28,7 @@ pub mod journal;
 pub mod json;
 pub mod policy;
 pub mod problem;
+pub mod redact;
 pub mod replay;
 pub mod schema;
 pub mod tool;

@@ -21,7 +21,8 @@ pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplana
 pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
 pub use inputs::bind_inputs;
 pub use model::{
-    Decision, Dropped, Input, MAX_NODES, Node, Provenance, Recorded, Verdict, WORKFLOW_FORMAT, Wait, Workflow,
+    Decision, Dropped, EffectBasis, EffectSource, Input, MAX_NODES, Node, Provenance, Recorded, Verdict,
+    WORKFLOW_FORMAT, Wait, Workflow,
 };
 pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};

@@ -19,7 +19,8 @@ const BEGIN: &str = "<!-- codes:begin -->";
 const END: &str = "<!-- codes:end -->";
 
 /// File formats that have a published schema, as `t2m-host config schema --kind` names them.
-const KINDS: [&str; 7] = ["workflow", "contracts", "approvals", "trace", "config", "plugin", "plugin-case"];
+const KINDS: [&str; 8] =
+    ["workflow", "contracts", "approvals", "trace", "config", "plugin", "plugin-case", "catalog"];
 
 /// Writes the generated parts, or compares them if `check` is set.
 pub(crate) fn run(repo: &Repo, check: bool, binary: Option<&Path>) -> Result<()> {

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::json;
-use t2m_core::compiler::{self, Accept, Options, ToolFacts};
+use t2m_core::catalog::Catalog;
+use t2m_core::compiler::{self, Accept, Claims, Options, ToolFacts};
 use t2m_core::id::ToolName;
 use t2m_core::json::Limits;
 use t2m_core::workflow;
@@ -20,18 +21,24 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::{InFile, Result};
 use crate::out::Out;
-use crate::{files, plugins};
+use crate::{files, plugins, toml_file};
+
+/// Largest catalogue, in bytes: some thousand tools.
+const MAX_CATALOG: usize = 1 << 20;
 
 /// Turn a recording into a workflow.
 ///
 /// Arguments that come from inputs or earlier results become references, repeated safe reads become one,
-/// and calls that change something keep their order. The facts of built-in tools are known; of other tools
-/// only those loaded with `--tool`.
+/// and calls that change something keep their order. What a call may do is known of tools loaded with `--tool`
+/// (by default the built-in ones), and else of catalogues: yours, then the built-in one, which knows the official
+/// MCP servers and the tools of coding agents. Every other call is unknown and keeps its place. The order is all
+/// that this decides: what may run is decided by reviewed contracts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host compile trace.json --out workflow.json
   t2m-host compile session.jsonl --map /home/ann/repo=/srv/repo --out workflow.json
-  t2m-host compile trace.json --accept 'get_user-2:/id' --out workflow.json")]
+  t2m-host compile trace.json --accept 'get_user-2:/id' --out workflow.json
+  t2m-host compile trace.json --catalog tools.toml --out workflow.json")]
 pub(crate) struct Compile {
     /// The recording, in any format that `import` reads; `-` reads standard input
     file: PathBuf,
@@ -44,6 +51,14 @@ pub(crate) struct Compile {
     /// candidate if it is not the first
     #[arg(long, value_name = "EVENT:POINTER[=CANDIDATE]", value_parser = accept)]
     accept: Vec<Accept>,
+    /// What is known of tools that aren't loaded, as TOML (`config schema --kind catalog`). Repeat for more;
+    /// the first that knows a call decides
+    #[arg(long, value_name = "FILE")]
+    catalog: Vec<PathBuf>,
+    /// Believe the effects and keys that the recording states itself, where nothing else is known; for
+    /// recordings whose recorder you trust
+    #[arg(long)]
+    trust_effects: bool,
     /// Where to write the workflow, readable by you alone [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -69,6 +84,8 @@ impl Compile {
         let options = Options {
             name: self.name,
             known_tools: known_tools(&self.plugins, &config).await?,
+            catalogs: catalogs(&self.catalog)?,
+            claims: if self.trust_effects { Claims::Believe } else { Claims::Raise },
             accept: self.accept,
             ..Options::default()
         };
@@ -106,6 +123,19 @@ impl Compile {
         )?;
         Ok(Exit::Done)
     }
+}
+
+/// The user's own catalogues, then the built-in one.
+fn catalogs(files: &[PathBuf]) -> Result<Vec<Catalog>> {
+    let mut catalogs = Vec::with_capacity(files.len() + 1);
+    for path in files {
+        let bytes = files::read(path, MAX_CATALOG)?;
+        let value = toml_file::read(&bytes, &Catalog::json_schema()).in_file(path)?;
+        let catalog = Catalog::own(value).map_err(|problems| toml_file::placed(&bytes, problems));
+        catalogs.push(catalog.in_file(path)?);
+    }
+    catalogs.push(Catalog::built_in()?);
+    Ok(catalogs)
 }
 
 /// What the loaded plugins say of their tools. A plugin needs no grant for that.

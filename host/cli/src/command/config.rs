@@ -62,6 +62,8 @@ enum Kind {
     Plugin,
     /// A test case of a plugin
     PluginCase,
+    /// What is known of tools, for `compile --catalog`
+    Catalog,
 }
 
 impl ConfigCommand {
@@ -100,5 +102,6 @@ fn schema(kind: Kind) -> Value {
         Kind::Approvals => ApprovalBook::json_schema(),
         Kind::Plugin => crate::manifest::schema(),
         Kind::PluginCase => crate::author::case::schema(),
+        Kind::Catalog => t2m_core::catalog::Catalog::json_schema(),
     }
 }

@@ -427,6 +427,9 @@ impl<'t> State<'t, '_> {
 
     /// Names a source that holds the text inside a longer one, or that the text holds.
     fn suggest_text(&mut self, text: &str, pointer: &str, frame: &mut Frame<'_>) {
+        if crate::redact::holds_marker(text) {
+            return;
+        }
         let whole = (weight_of_text(text) == Weight::Strong).then(|| self.index.find_word(text)).flatten();
         let inside = whole.and_then(|id| self.index.reference(id, None, |node| self.source(node)));
         if let Some(reference) = inside {

@@ -30,7 +30,7 @@ pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
 }
 
 /// A schema that allows every value of the same type.
-fn schema_of(value: &Value) -> Value {
+pub(super) fn schema_of(value: &Value) -> Value {
     match value {
         Value::Null => json!({}),
         Value::Bool(_) => json!({"type": "boolean"}),

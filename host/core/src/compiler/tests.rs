@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::workflow::{Expr, VerifiedWorkflow, parse, to_json, verify};
 
+mod effects;
 mod order;
 mod properties;
+mod secrets;
 
 fn trace_of(inputs: Value, events: Vec<Value>) -> Trace {
     trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap()
@@ -33,7 +35,9 @@ fn compiled(inputs: Value, events: Vec<Value>) -> VerifiedWorkflow {
 }
 
 fn compiled_with(inputs: Value, events: Vec<Value>, options: &Options) -> VerifiedWorkflow {
-    let workflow = compile(trace_of(inputs, events), options).unwrap().workflow;
+    // What the events here claim stands for what a catalogue would say.
+    let options = Options { claims: Claims::Believe, ..options.clone() };
+    let workflow = compile(trace_of(inputs, events), &options).unwrap().workflow;
     verify(workflow, None).unwrap()
 }
 

@@ -25,6 +25,7 @@ use crate::event::{Event, Stage, StageOutcome};
 use crate::guard::GuardRequest;
 use crate::id::RunId;
 use crate::policy::{Action, Policy, PolicyInput};
+use crate::redact;
 use crate::tool::Reply;
 use crate::workflow::{Node, Scope, VerifiedWorkflow, write_expr};
 
@@ -116,7 +117,9 @@ impl Dispatcher {
         };
         let flight =
             InFlight { events: None, request: &request, depth: 0, workflow: Some(workflow.digest()) };
-        let assumed = flight.verify()?;
+        let filled = node.arguments.fill_inputs(inputs);
+        let arguments = filled.as_ref().unwrap_or(&node.arguments);
+        let assumed = flight.verify(arguments.find_in_literals(&redact::find_marker))?;
         let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
         let nothing = BTreeMap::new();
         let known = if node.arguments.depends_on_results() {
@@ -148,7 +151,7 @@ impl Dispatcher {
         arguments: Arc<Value>,
     ) -> Result<Cleared<'a>, CallError> {
         let request = flight.request;
-        let assumed = flight.verify()?;
+        let assumed = flight.verify(redact::find_marker(&arguments))?;
         let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
         let needs_approval = flight.policy(&self.parts.policy, contract.effect)?;
         flight.approval(self.parts.approvals.as_deref(), needs_approval, contract_digest, &arguments).await?;
@@ -240,8 +243,9 @@ fn place(pointer: &str) -> &str {
 }
 
 impl InFlight<'_> {
-    /// The call is one that its origin has; gives the effect that a workflow assumes of it.
-    fn verify(&self) -> Result<Option<Effect>, CallError> {
+    /// The call is one that its origin has, and none of its arguments stands for a secret that was redacted;
+    /// gives the effect that a workflow assumes of it. `marked` is where a marker stands.
+    fn verify(&self, marked: Option<String>) -> Result<Option<Effect>, CallError> {
         let request = self.request;
         let assumed = match &request.origin {
             Origin::Direct | Origin::Nested(_) => None,
@@ -256,6 +260,15 @@ impl InFlight<'_> {
                 }
             },
         };
+        if let Some(pointer) = marked {
+            let message = format!(
+                "node `{}`, tool `{}`: the argument at {} holds the marker of a redacted secret",
+                request.node,
+                request.tool,
+                place(&pointer)
+            );
+            return Err(self.refuse(Stage::Verify, Code::SecretUnbound, message));
+        }
         self.passed(Stage::Verify);
         Ok(assumed)
     }

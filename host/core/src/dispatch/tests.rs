@@ -385,6 +385,11 @@ fn a_refused_call_stops_at_its_stage_and_has_no_effect() {
             Code::ContractDrift,
             Setup { contract: Some(Box::new(|c| c.effect = Effect::Pure)), ..Setup::default() },
         ),
+        (
+            Stage::Verify,
+            Code::SecretUnbound,
+            Setup { arguments: json!({"n": 1, "deep": ["[T2M-REDACTED:token:1]"]}), ..Setup::default() },
+        ),
         (Stage::Bind, Code::ContractDrift, Setup { assumed: Effect::Read, ..Setup::default() }),
         (Stage::Bind, Code::PluginGrantMissing, Setup { lacks: Some("a folder"), ..Setup::default() }),
         (Stage::Policy, Code::PolicyDenied, Setup { policy: deny(Action::Deny), ..Setup::default() }),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::expr::{Expr, Reference, Source};
-use super::model::{Dropped, Node, Verdict, Wait, Workflow};
+use super::model::{Dropped, EffectBasis, Node, Verdict, Wait, Workflow};
 use crate::effect::Effect;
 use crate::id::NodeId;
 use crate::problem::{child, item};
@@ -27,6 +27,8 @@ pub struct Explanation {
     pub nodes: Vec<NodeExplanation>,
     /// How the result is made.
     pub output: Vec<String>,
+    /// Where the effects of the nodes came from.
+    pub effects: Vec<EffectBasis>,
     /// Events that are no nodes.
     pub dropped: Vec<Dropped>,
 }
@@ -87,6 +89,7 @@ pub fn explain(workflow: &Workflow) -> Explanation {
             .map(|node| explain_node(node, &by_id, workflow.source.order.get(&node.id)))
             .collect(),
         output: workflow.output.references().into_iter().map(ToString::to_string).collect(),
+        effects: workflow.source.effects.clone(),
         dropped: workflow.source.dropped.clone(),
     }
 }
@@ -230,6 +233,13 @@ impl Explanation {
             lines.push(String::new());
             lines.push(format!("output: {}", self.output.join(", ")));
         }
+        if !self.effects.is_empty() {
+            lines.push(String::new());
+            lines.push("effects, as the order of nodes assumes them:".to_owned());
+            for basis in &self.effects {
+                lines.push(format!("  {} is {}: {}", basis.tool, basis.effect, basis.reason));
+            }
+        }
         if !self.dropped.is_empty() {
             lines.push(String::new());
             lines.push("left out:".to_owned());
@@ -259,7 +269,7 @@ fn argument_text(argument: &ArgumentExplanation) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::compiler::{Options, compile};
+    use crate::compiler::{Claims, Options, compile};
     use crate::trace;
     use crate::workflow::{explain, graph};
 
@@ -275,7 +285,8 @@ mod tests {
             {"id": "check", "tool": "list_bookings", "arguments": {}, "side_effect": "read"},
         ]}))
         .unwrap();
-        compile(trace, &Options::default()).unwrap().workflow
+        let options = Options { claims: Claims::Believe, ..Options::default() };
+        compile(trace, &options).unwrap().workflow
     }
 
     /// T29
@@ -292,6 +303,7 @@ mod tests {
             "waits for bad\"<id>: `bad\"<id>` (write) may change what this one reads",
             "again: it repeats an earlier call",
             "(see find)",
+            "find_hotel is read: the recording says so",
             "lost: its status is `failed`, not a success",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");

@@ -14,6 +14,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::id::NodeId;
 use crate::json::kind;
+use crate::problem::{child, item};
 
 /// How one value is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,6 +132,22 @@ impl Expr {
                 Value::Object(members.iter().map(|(key, member)| (key.clone(), member.sketch())).collect())
             }
             Expr::List(items) => Value::Array(items.iter().map(Expr::sketch).collect()),
+        }
+    }
+
+    /// Looks through the literal data in it; gives the JSON Pointer, in the value that it makes, of what
+    /// `find` found first.
+    pub fn find_in_literals(&self, find: &dyn Fn(&Value) -> Option<String>) -> Option<String> {
+        match self {
+            Expr::Literal(value) => find(value),
+            Expr::Ref(_) => None,
+            Expr::Object(members) => members
+                .iter()
+                .find_map(|(key, member)| Some(child("", key) + &member.find_in_literals(find)?)),
+            Expr::List(items) => items
+                .iter()
+                .enumerate()
+                .find_map(|(index, member)| Some(item("", index) + &member.find_in_literals(find)?)),
         }
     }
 

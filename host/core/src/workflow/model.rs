@@ -130,6 +130,9 @@ pub struct Provenance {
     /// For each node why it waits for each node of [`Node::after`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub order: BTreeMap<NodeId, BTreeMap<NodeId, Wait>>,
+    /// Where the effects of nodes came from, by tool and effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<EffectBasis>,
 }
 
 /// Why a node waits for another one although no value comes from it.
@@ -146,6 +149,38 @@ pub enum Wait {
     Key,
     /// One of them may change anything, so the recorded order is kept.
     Barrier,
+}
+
+/// Where an effect that the order of nodes assumes came from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EffectBasis {
+    /// The tool.
+    pub tool: ToolName,
+    /// The effect.
+    pub effect: Effect,
+    /// Who says so.
+    pub source: EffectSource,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Who says what a call may do, the most trusted first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectSource {
+    /// A loaded plugin.
+    Plugin,
+    /// A catalogue of the user's own.
+    Catalog,
+    /// The built-in catalogue.
+    BuiltInCatalog,
+    /// The recording itself, which a person decided to believe.
+    Recording,
+    /// Nobody: it is unknown.
+    Nothing,
 }
 
 /// A recorded event that became no node.
