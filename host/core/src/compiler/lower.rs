@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Kept;
 use super::index::same;
+use super::several::Other;
 use crate::code::Code;
 use crate::id::NodeId;
 use crate::problem::{Problem, Problems, item};
@@ -19,11 +20,17 @@ use crate::trace::Event;
 use crate::workflow::{Expr, Input, Node, Recorded, Reference, Scope, Source, Workflow};
 
 /// Inputs with the type that was seen and the recorded value as default.
-pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
+///
+/// Where recordings show several types, any is allowed.
+pub(super) fn inputs(recorded: &Map<String, Value>, others: &[Other]) -> BTreeMap<String, Input> {
     recorded
         .iter()
         .map(|(name, value)| {
-            let input = Input { schema: schema_of(value), default: Some(value.clone()) };
+            let schema = schema_of(value);
+            let seen = others.iter().filter_map(|other| other.inputs.get(name));
+            let is_one = seen.map(schema_of).all(|other| other == schema);
+            let schema = if is_one { schema } else { json!({}) };
+            let input = Input { schema, default: Some(value.clone()) };
             (name.clone(), input)
         })
         .collect()
@@ -110,6 +117,28 @@ pub(super) fn self_check(
     for node in &mut workflow.nodes {
         if let (Some(recorded), Some(result)) = (&mut node.recorded, results.remove(&node.id)) {
             recorded.result = result;
+        }
+    }
+    Problems::from_list(problems)
+}
+
+/// The same for further recordings: an argument that a recording has is made there too.
+pub(super) fn check_others(
+    others: &[Other],
+    positions: &[usize],
+    workflow: &Workflow,
+) -> Result<(), Problems> {
+    let mut problems = Vec::new();
+    for (number, other) in (2..).zip(others) {
+        for (position, node) in positions.iter().zip(&workflow.nodes) {
+            let Expr::Object(members) = &node.arguments else { continue };
+            for (key, expr) in members {
+                if !other.makes_argument(expr, *position, key) {
+                    let at = crate::problem::child(&format!("{}/arguments", item("/events", *position)), key);
+                    let message = format!("the compiled argument differs from that of recording {number}");
+                    problems.push(Problem::at(Code::CompileMismatch, at, message));
+                }
+            }
         }
     }
     Problems::from_list(problems)

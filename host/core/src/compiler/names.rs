@@ -8,6 +8,9 @@
 /// From here on a name is evidence enough for a value that many things could have.
 pub(super) const STRONG: f64 = 0.75;
 
+/// From here on names are alike.
+pub(super) const ALIKE: f64 = 0.3;
+
 /// A key name as lower-case words in the singular, digits left out.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
