@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::choice::{self, Pick};
 use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same, words_of};
-use super::names::{ALIKE, STRONG};
+use super::names::{ALIKE, SAME, STRONG};
 use super::score::{Scored, Wanted, Weight, score, weight};
 use super::several::{Inputs, Other};
 use super::{Accept, Kept, Options};
@@ -309,12 +309,16 @@ impl<'t> State<'t, '_> {
         let best = self.accepted(pointer, &ranked, frame);
         let by_person = best.is_some();
         let best = best.unwrap_or(first);
-        if !by_person && !varies && best.likeness < ALIKE && is_wording(value) {
+        if !by_person && best.likeness < ALIKE && is_wording(value) {
             let reason = "words that a person may write too, and no name agrees".to_owned();
             self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
             return true;
         }
-        if !by_person && let Some(reason) = rivals(value, &best, &ranked) {
+        // Sources that agree wherever recordings differ are one and the same as far as anybody has seen.
+        if !by_person
+            && !varies
+            && let Some(reason) = rivals(value, &best, &ranked)
+        {
             if is_container {
                 return false;
             }
@@ -378,6 +382,7 @@ impl<'t> State<'t, '_> {
         let hash = loose_hash(value);
         let given = self.given.get(&hash).copied().unwrap_or(INPUTS);
         let start = frame.node.event.started_at.as_ref().map(|time| time.unix_ms());
+        let mut echoes: Vec<Scored> = Vec::new();
         let mut ranked: Vec<Scored> = self
             .index
             .find(hash, name)
@@ -389,16 +394,26 @@ impl<'t> State<'t, '_> {
                 }
                 let declared = frame.declared.contains(&place.source);
                 let known_before = (place.echo || given <= place.source) && !place.is_whole_number();
-                if known_before || (!declared && self.ends_after(place.source, start)) {
+                if !declared && self.ends_after(place.source, start) {
                     return None;
                 }
                 let tool = self.tools.get(place.source as usize).copied().unwrap_or(INPUTS);
-                score(&self.index, id, &wanted, self.index.names.words(tool), declared)
+                let scored = score(&self.index, id, &wanted, self.index.names.words(tool), declared)?;
+                if known_before {
+                    echoes.extend((place.echo && scored.likeness >= SAME).then_some(scored));
+                    return None;
+                }
+                Some(scored)
             })
             .collect();
         // Inputs count as before the first node.
         let order = |scored: &Scored| (scored.source.wrapping_add(1), scored.depth, scored.place);
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| order(a).cmp(&order(b))));
+        // An echo under the argument's own name says what the value is, where its source calls it otherwise.
+        if ranked.first().is_some_and(|best| best.source != INPUTS && best.likeness < STRONG) {
+            echoes.sort_by_key(order);
+            ranked.splice(0..0, echoes.into_iter().take(1));
+        }
         ranked
     }
 
