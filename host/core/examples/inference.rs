@@ -82,6 +82,10 @@ impl Machine for Local {
     }
 }
 
+fn tool_of(item: &benchmark::Item, call: usize) -> &str {
+    item.calls.get(call).map_or("", |call| call.name.as_str())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|given| given == word);
@@ -115,7 +119,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     if verbose {
                         lines.push(format!(
                             "EDGE {} {} {gold:?} {found:?}",
-                            item.id, item.calls[gold.call].name
+                            item.id,
+                            tool_of(item, gold.call)
                         ));
                     }
                 });
@@ -124,7 +129,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let held = benchmark::held_out(&chosen, traces, &options, &mut |from, to, gold, text| {
                         if verbose {
                             let text: String = text.chars().take(200).collect();
-                            let call = &to.calls[gold.call].name;
+                            let call = tool_of(to, gold.call);
                             lines.push(format!(
                                 "HELD{traces} {} {} {call} {:?} {text}",
                                 from.id, to.id, gold.arg_path

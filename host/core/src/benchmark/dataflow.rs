@@ -342,7 +342,8 @@ impl<'c> Known<'c> {
     fn confidence(&self, call: &str, pointer: &str) -> f64 {
         let ends = pointer.match_indices('/').map(|(at, _)| at).chain([pointer.len()]);
         let prefixes = ends.filter_map(|end| pointer.get(..end));
-        prefixes.filter_map(|pointer| self.by_place.get(&(call, pointer))).last().copied().unwrap_or(1.0)
+        let mut known = prefixes.filter_map(|pointer| self.by_place.get(&(call, pointer)));
+        known.next_back().copied().unwrap_or(1.0)
     }
 }
 
