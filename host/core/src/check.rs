@@ -375,7 +375,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::compiler::{Options, compile};
+    use crate::compiler::{Claims, Options, compile};
     use crate::trace::from_value;
 
     fn session(city: &str, hotel: &str, more: Vec<Value>) -> Trace {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn workflow() -> Workflow {
-        compile(session("Porto", "h-77810", vec![]), &Options::default()).unwrap().workflow
+        compile(session("Porto", "h-77810", vec![]), &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow
     }
 
     /// T15: each argument of a further recording agrees, differs or can't be bound, each with its place.

@@ -7,6 +7,7 @@
 //! **Invariant:** resolving the compiled arguments against the recorded inputs and results gives the
 //! recorded arguments; a workflow for which this doesn't hold is never returned.
 
+mod choice;
 mod dedup;
 mod facts;
 mod index;
@@ -16,6 +17,7 @@ mod names;
 mod order;
 mod score;
 mod secrets;
+mod several;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -111,6 +113,9 @@ pub struct Compiled {
     pub workflow: Workflow,
     /// What was decided, in numbers.
     pub report: CompileReport,
+    /// For each node how sure each of its decisions is, from 0 to 1. Only its order means something: the
+    /// benchmark draws a curve over it.
+    pub confidence: Vec<Vec<f64>>,
 }
 
 /// What was decided, in numbers, and what needs a person's eye.
@@ -168,13 +173,30 @@ struct Kept<'t> {
 
 /// Compiles a trace. It takes the trace, since what was recorded moves into the workflow.
 pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
-    let mut front = self::front(&trace, options, false)?;
+    compile_all(vec![trace], options)
+}
+
+/// Compiles recordings of one task that call the same tools in the same order. The first gives the ids and
+/// what was recorded. A reference has to hold in each; a literal that differs becomes an input.
+pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Problems> {
+    let digests = traces.iter().map(trace::digest).collect();
+    let mut traces = traces.into_iter();
+    let trace = traces.next().unwrap_or_default();
+    let mut others = several::align(&trace, traces.collect())?;
+    let mut inputs = trace.inputs.clone();
+    let mut front = self::front(&trace, options, &others, false)?;
     if forget_varying_keys(&mut front) && front.relied_on_keys {
         // Reads were dropped across writes that another run may turn against them.
-        front = self::front(&trace, options, true)?;
+        front = self::front(&trace, options, &others, true)?;
         forget_varying_keys(&mut front);
     }
-    let Front { kept, mut dropped, declared, inferred, secrets, .. } = front;
+    let Front { kept, mut dropped, declared, mut inferred, secrets, .. } = front;
+    if !others.is_empty() {
+        let mut opened = several::Inputs::new(&mut inputs, &mut others);
+        for (node, kept) in inferred.iter_mut().zip(&kept) {
+            node.open(&mut opened, &kept.event.arguments, kept.position);
+        }
+    }
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
     let wanted: Vec<order::Waits> = declared
         .into_iter()
@@ -189,28 +211,32 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     dropped.sort_by_key(|(position, _)| *position);
     let effects: BTreeSet<EffectBasis> = kept.iter().map(basis).collect();
     let positions: Vec<usize> = kept.iter().map(|kept| kept.position).collect();
+    let confidence = inferred.iter_mut().map(|node| std::mem::take(&mut node.confidence)).collect();
     let nodes = kept.iter().zip(inferred).zip(&after);
     let nodes = nodes.map(|((node, inferred), after)| lower_node(node, inferred, after, &kept)).collect();
     let mut workflow = Workflow {
         name: options.name.clone().or_else(|| trace.name.clone()).unwrap_or_else(|| "workflow".to_owned()),
-        inputs: lower::inputs(&trace.inputs).into_iter().chain(secrets.inputs).collect(),
+        inputs: lower::inputs(&inputs, &others).into_iter().chain(secrets.inputs).collect(),
         nodes,
         output,
         source: Provenance {
             compiler: options.compiler.clone(),
-            traces: vec![trace::digest(&trace)],
+            traces: digests,
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
             order: order_reasons(&kept, &after),
             effects: effects.into_iter().collect(),
         },
     };
-    let Trace { mut inputs, events, .. } = trace;
-    inputs.extend(secrets.recorded);
-    let count = events.len();
-    lower::recorded(&mut workflow.nodes, &positions, events);
+    inputs.extend(secrets.recorded.clone());
+    for other in &mut others {
+        other.inputs.extend(secrets.recorded.clone());
+    }
+    let count = trace.events.len();
+    lower::recorded(&mut workflow.nodes, &positions, trace.events);
     lower::self_check(&inputs, &positions, &workflow)?;
+    lower::check_others(&others, &positions, &workflow)?;
     let report = summarise(&inputs, count, &workflow, &after);
-    Ok(Compiled { workflow, report })
+    Ok(Compiled { workflow, report, confidence })
 }
 
 /// What is known before nodes are put in order.
@@ -223,9 +249,14 @@ struct Front<'t> {
     relied_on_keys: bool,
 }
 
-fn front<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool) -> Result<Front<'t>, Problems> {
+fn front<'t>(
+    trace: &'t Trace,
+    options: &Options,
+    others: &[several::Other],
+    distrust_keys: bool,
+) -> Result<Front<'t>, Problems> {
     let report = Report::default();
-    let (kept, dropped, alias, relied_on_keys) = select(trace, options, distrust_keys, &report);
+    let (kept, dropped, alias, relied_on_keys) = select(trace, options, others, distrust_keys, &report);
     report.finish(Some(()))?;
     if kept.is_empty() {
         let message = match trace.events.len() {
@@ -237,7 +268,7 @@ fn front<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool) -> Result
     let report = Report::default();
     let declared = order::declared(&kept, &alias, &report);
     report.finish(Some(()))?;
-    let mut inferred = infer::infer(trace, &kept, &declared, options)?;
+    let mut inferred = infer::infer(trace, others, &kept, &declared, options)?;
     let secrets = secrets::bind(&trace.inputs, &mut inferred);
     Ok(Front { kept, dropped, declared, inferred, secrets, relied_on_keys })
 }
@@ -320,7 +351,13 @@ fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, 
 /// stands for it, and whether dropping repeats relied on keys.
 type Selected<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>, bool);
 
-fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: &Report) -> Selected<'t> {
+fn select<'t>(
+    trace: &'t Trace,
+    options: &Options,
+    others: &[several::Other],
+    distrust_keys: bool,
+    report: &Report,
+) -> Selected<'t> {
     let mut kept: Vec<Kept<'t>> = Vec::new();
     let mut dropped = Vec::new();
     let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
@@ -346,7 +383,15 @@ fn select<'t>(trace: &'t Trace, options: &Options, distrust_keys: bool, report: 
                 continue;
             }
         };
-        if let Some(first) = repeats.same_as(position, event, &facts, &ids) {
+        // What is the same call in one recording only by chance differs in another.
+        let everywhere = |first: u32| {
+            kept.get(first as usize).is_some_and(|kept| {
+                let (first, again) = ((kept.position, &kept.event.id), (position, &event.id));
+                others.iter().all(|other| other.repeats(first, again))
+            })
+        };
+        if let Some(first) = repeats.same_as(position, event, &facts, &ids).filter(|first| everywhere(*first))
+        {
             let id = kept.get(first as usize).map(|kept| kept.event.id.clone());
             dropped.push((position, drop_event(event, dedup::REASON.to_owned(), id)));
             alias.insert(event.id.as_str(), first);
@@ -431,9 +476,9 @@ fn summarise(
                 Verdict::Reference => report.references += 1,
                 Verdict::Input => report.inputs += 1,
                 Verdict::Ambiguous => report.ambiguous += 1,
-                Verdict::Literal => {}
+                Verdict::Literal | Verdict::Choice => {}
             }
-            let open = matches!(decision.verdict, Verdict::Literal | Verdict::Ambiguous);
+            let open = matches!(decision.verdict, Verdict::Literal | Verdict::Ambiguous | Verdict::Choice);
             if open && !decision.candidates.is_empty() {
                 report.suggestions.push(Suggestion {
                     event: node.id.to_string(),

@@ -184,7 +184,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::compiler::{Options, compile};
+    use crate::compiler::{Claims, Options, compile};
     use crate::trace::from_value;
     use crate::workflow::{Workflow, bind_inputs, verify};
 
@@ -199,7 +199,7 @@ mod tests {
             {"id": "list", "tool": "list", "arguments": {}, "side_effect": "read", "result": {"count": 1}},
         ]}))
         .unwrap();
-        compile(trace, &Options::default()).unwrap().workflow
+        compile(trace, &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow
     }
 
     fn states(workflow: Workflow, inputs: Value) -> (Vec<String>, Replay) {

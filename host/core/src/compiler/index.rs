@@ -39,8 +39,8 @@ pub(super) struct Place<'t> {
     pub(super) name: u32,
     pub(super) around: u32,
     pub(super) depth: u32,
-    /// It is, or is inside, an item of a list other than the first.
-    pub(super) choice: bool,
+    /// It is all that the call returned, but for the names it stands under.
+    alone: bool,
     /// The call was given this value itself.
     pub(super) echo: bool,
     parent: u32,
@@ -71,7 +71,7 @@ impl Place<'_> {
     /// Whether it is the one number that a call returned. Such a call computes: that it returns what it or
     /// another one was given is chance, no echo.
     pub(super) fn is_whole_number(&self) -> bool {
-        self.depth == 0 && self.source != INPUTS && self.value.is_number()
+        self.alone && self.source != INPUTS && self.value.is_number()
     }
 }
 
@@ -146,7 +146,7 @@ struct Here {
     name: u32,
     around: u32,
     depth: u32,
-    choice: bool,
+    alone: bool,
 }
 
 impl<'t> Index<'t> {
@@ -159,7 +159,7 @@ impl<'t> Index<'t> {
             name: self.names.intern(name),
             around: NONE,
             depth: 0,
-            choice: false,
+            alone: false,
         };
         self.walk(value, here, &mut texts.iter(), &|_| false);
     }
@@ -172,15 +172,8 @@ impl<'t> Index<'t> {
         texts: &'t [Value],
         given: &dyn Fn(u64) -> bool,
     ) {
-        let here = Here {
-            source,
-            parent: NONE,
-            step: Way::Result,
-            name: NONE,
-            around: NONE,
-            depth: 0,
-            choice: false,
-        };
+        let here =
+            Here { source, parent: NONE, step: Way::Result, name: NONE, around: NONE, depth: 0, alone: true };
         self.walk(value, here, &mut texts.iter(), given);
     }
 
@@ -198,7 +191,7 @@ impl<'t> Index<'t> {
             name: here.name,
             around: here.around,
             depth: here.depth,
-            choice: here.choice,
+            alone: here.alone,
             echo: false,
             parent: here.parent,
             step: here.step,
@@ -212,7 +205,8 @@ impl<'t> Index<'t> {
                 for (key, child) in map {
                     let name = self.names.intern(key);
                     let step = Way::Key;
-                    let below = Here { step, name, around: here.name, ..below };
+                    let alone = here.alone && map.len() == 1;
+                    let below = Here { step, name, around: here.name, alone, ..below };
                     let hash = self.walk(child, below, texts, given);
                     sum = sum.wrapping_add(member_hash(key, hash));
                 }
@@ -223,8 +217,7 @@ impl<'t> Index<'t> {
                 let mut sum = 0u64;
                 for (index, child) in list.iter().enumerate() {
                     let step = Way::Index(u32::try_from(index).unwrap_or(NONE));
-                    let choice = here.choice || index > 0;
-                    let hash = self.walk(child, Here { step, choice, ..below }, texts, given);
+                    let hash = self.walk(child, Here { step, alone: false, ..below }, texts, given);
                     sum = mix(sum, hash);
                 }
                 let hash = mix(6, sum);
@@ -339,6 +332,19 @@ impl<'t> Index<'t> {
 
     pub(super) fn place(&self, id: u32) -> Option<&Place<'t>> {
         self.places.get(id as usize)
+    }
+
+    /// The lists that a place is in an item of, the outermost last, each with the item's index.
+    pub(super) fn items_of(&self, id: u32) -> Vec<(u32, usize)> {
+        let mut found = Vec::new();
+        let mut here = self.place(id);
+        while let Some(place) = here {
+            if let Way::Index(index) = place.step {
+                found.push((place.parent, index as usize));
+            }
+            here = self.place(place.parent);
+        }
+        found
     }
 
     /// The reference to a place. `node` names a source.

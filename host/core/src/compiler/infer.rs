@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, words_of};
-use super::names::STRONG;
+use super::choice::{self, Pick};
+use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same, words_of};
+use super::names::{ALIKE, SAME, STRONG};
 use super::score::{Scored, Wanted, Weight, score, weight};
+use super::several::{Inputs, Other};
 use super::{Accept, Kept, Options};
 use crate::code::Code;
 use crate::problem::{Place, Problem, Problems, child, item};
@@ -34,6 +36,8 @@ const MAX_WORDS: usize = 32;
 pub(super) struct Inferred {
     pub(super) arguments: Expr,
     pub(super) decisions: Vec<Decision>,
+    /// How sure each decision is, from 0 to 1.
+    pub(super) confidence: Vec<f64>,
     /// Nodes that values come from, sorted.
     pub(super) sources: Vec<u32>,
     /// Nodes that may have made a value which an input was taken for.
@@ -41,6 +45,57 @@ pub(super) struct Inferred {
 }
 
 impl Inferred {
+    fn decide(&mut self, decision: Decision, confidence: f64) {
+        self.decisions.push(decision);
+        self.confidence.push(confidence);
+    }
+
+    /// Makes inputs of the literals that differ between recordings.
+    pub(super) fn open(&mut self, inputs: &mut Inputs<'_>, recorded: &Map<String, Value>, position: usize) {
+        for (pointer, reference) in inputs.open(&mut self.arguments, recorded, position) {
+            let reason = "the recordings differ in it and no result explains it".to_owned();
+            let mut candidates = Vec::new();
+            let mut at = 0;
+            self.decisions.retain(|decision| {
+                let below = decision.pointer.strip_prefix(&pointer);
+                let covered = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+                if covered {
+                    candidates.extend(decision.chosen.iter().chain(&decision.candidates).cloned());
+                }
+                at += 1;
+                if covered && self.confidence.len() >= at {
+                    at -= 1;
+                    self.confidence.remove(at);
+                }
+                !covered
+            });
+            candidates.truncate(MAX_NAMED);
+            let (verdict, chosen) = (Verdict::Input, Some(reference));
+            self.decide(Decision { pointer, verdict, chosen, candidates, reasons: vec![reason] }, 1.0);
+        }
+    }
+
+    /// Makes the arguments of the decisions.
+    fn finish(&mut self, arguments: &Map<String, Value>, number: impl Fn(&str) -> Option<u32>) {
+        let mut bound: BTreeMap<&str, &Reference> = BTreeMap::new();
+        for decision in &self.decisions {
+            let Some(chosen) = &decision.chosen else { continue };
+            bound.insert(&decision.pointer, chosen);
+            if let Source::Node(id) = &chosen.source {
+                self.sources.extend(number(id.as_str()));
+            }
+        }
+        self.arguments = if bound.is_empty() {
+            Expr::Literal(Value::Object(arguments.clone()))
+        } else {
+            choice::members(arguments, "", &bound)
+        };
+        self.sources.sort_unstable();
+        self.sources.dedup();
+        let sources = &self.sources;
+        self.also_after.retain(|node| !sources.contains(node));
+    }
+
     /// Whether an argument can be another one in a later run.
     pub(super) fn varies(&self, argument: &str) -> bool {
         match &self.arguments {
@@ -53,6 +108,7 @@ impl Inferred {
 /// Decides for every kept event. `declared` holds each one's declared dependencies.
 pub(super) fn infer(
     trace: &Trace,
+    others: &[Other],
     kept: &[Kept<'_>],
     declared: &[Vec<u32>],
     options: &Options,
@@ -61,22 +117,25 @@ pub(super) fn infer(
     let result_texts: Vec<Vec<Value>> = kept.iter().map(|kept| json_texts(&kept.event.result)).collect();
     let mut state = State {
         kept,
-        options,
+        others,
         index: Index::default(),
         tools: Vec::with_capacity(kept.len()),
         given: HashMap::default(),
+        numbers: numbers(kept),
         accept: accepted(&options.accept),
+        picks: Vec::new(),
     };
     for ((name, value), texts) in trace.inputs.iter().zip(&input_texts) {
         state.index.add_input(name, value, texts);
     }
-    let mut all = Vec::with_capacity(kept.len());
+    let mut all: Vec<Inferred> = Vec::with_capacity(kept.len());
     let mut own: Vec<u64> = Vec::new();
     for (at, ((kept_event, texts), declared)) in kept.iter().zip(&result_texts).zip(declared).enumerate() {
         let node = u32::try_from(at).unwrap_or(INPUTS);
         let tool = state.index.names.intern(&kept_event.event.tool);
         state.tools.push(tool);
-        all.push(state.node(kept_event, declared));
+        let inferred = state.node(node, kept_event, declared);
+        all.push(inferred);
         own.clear();
         for value in kept_event.event.arguments.values() {
             leaves(value, &mut |leaf| own.push(loose_hash(leaf)));
@@ -90,7 +149,18 @@ pub(super) fn infer(
         let message = format!("there is no suggestion for `{}` of event `{}`", accept.1, accept.0);
         return Err(Problem::new(Code::ReferenceUnknown, Place::Whole, message).into());
     }
+    if !options.bind_list_choices {
+        choice::settle(&state.picks, &mut all);
+    }
+    for (inferred, kept) in all.iter_mut().zip(kept) {
+        inferred.finish(&kept.event.arguments, |id| state.numbers.get(id).copied());
+    }
     Ok(all)
+}
+
+/// The number of each node.
+fn numbers<'t>(kept: &[Kept<'t>]) -> HashMap<&'t str, u32> {
+    (0..).zip(kept).map(|(number, kept)| (kept.event.id.as_str(), number)).collect()
 }
 
 struct Accepted {
@@ -117,64 +187,45 @@ fn leaves<'v>(value: &'v Value, visit: &mut impl FnMut(&'v Value)) {
 
 struct State<'t, 'k> {
     kept: &'k [Kept<'t>],
-    options: &'k Options,
+    others: &'k [Other],
     index: Index<'t>,
     /// The interned tool name of each node.
     tools: Vec<u32>,
     /// By value: the first node that was given it although no source was in sight.
     given: HashMap<u64, u32, BuildAsIs>,
+    numbers: HashMap<&'t str, u32>,
     accept: BTreeMap<(String, String), Accepted>,
+    /// Items of lists that arguments were bound to.
+    picks: Vec<Pick>,
 }
 
 /// What is being decided for.
 struct Frame<'a> {
+    number: u32,
     node: &'a Kept<'a>,
     declared: &'a [u32],
     made: Inferred,
 }
 
-/// What became of one value.
-struct Outcome {
-    expr: Option<Expr>,
-    /// It is an item of a list other than the first, and was left.
-    left_choice: bool,
-}
-
-impl Outcome {
-    fn literal() -> Outcome {
-        Outcome { expr: None, left_choice: false }
-    }
-}
-
 impl<'t> State<'t, '_> {
-    fn node(&mut self, kept: &Kept<'t>, declared: &[u32]) -> Inferred {
-        let mut frame = Frame {
-            node: kept,
-            declared,
-            made: Inferred {
-                arguments: Expr::Literal(Value::Null),
-                decisions: Vec::new(),
-                sources: Vec::new(),
-                also_after: Vec::new(),
-            },
+    fn node(&mut self, number: u32, kept: &Kept<'t>, declared: &[u32]) -> Inferred {
+        let made = Inferred {
+            arguments: Expr::Literal(Value::Null),
+            decisions: Vec::new(),
+            confidence: Vec::new(),
+            sources: Vec::new(),
+            also_after: Vec::new(),
         };
-        let mut made = BTreeMap::new();
+        let mut frame = Frame { number, node: kept, declared, made };
         for (key, value) in &kept.event.arguments {
             let name = self.index.names.intern(key);
             let before = frame.made.decisions.len();
             let pointer = child("", key);
-            if let Some(expr) = self.value(value, &pointer, name, &mut frame).expr {
-                made.insert(key.clone(), expr);
-            }
+            self.value(value, &pointer, name, None, &mut frame);
             if frame.made.decisions.len() == before {
-                frame.made.decisions.push(plain_literal(pointer, value));
+                frame.made.decide(plain_literal(pointer, value), 1.0);
             }
         }
-        frame.made.arguments = object(&kept.event.arguments, made);
-        frame.made.sources.sort_unstable();
-        frame.made.sources.dedup();
-        let sources = &frame.made.sources;
-        frame.made.also_after.retain(|node| !sources.contains(node));
         frame.made
     }
 
@@ -213,86 +264,77 @@ impl<'t> State<'t, '_> {
         }
     }
 
-    fn value(&mut self, value: &'t Value, pointer: &str, name: u32, frame: &mut Frame<'_>) -> Outcome {
-        if let Some(outcome) = self.bind(value, pointer, name, frame) {
-            return outcome;
+    /// Decides for a value, as a whole or part by part. `list` is the length of the pointer to the list of
+    /// the argument that it is in.
+    fn value(
+        &mut self,
+        value: &'t Value,
+        pointer: &str,
+        name: u32,
+        list: Option<usize>,
+        frame: &mut Frame<'_>,
+    ) {
+        if self.bind(value, pointer, name, list, frame) {
+            return;
         }
         match value {
             Value::Object(map) => {
-                let (mut made, mut left_choice) = (BTreeMap::new(), false);
                 for (key, member) in map {
                     let name = self.index.names.intern(key);
-                    let outcome = self.value(member, &child(pointer, key), name, frame);
-                    left_choice |= outcome.left_choice;
-                    made.extend(outcome.expr.map(|expr| (key.clone(), expr)));
+                    self.value(member, &child(pointer, key), name, list, frame);
                 }
-                let expr = (!made.is_empty()).then(|| object(map, made));
-                Outcome { expr, left_choice }
             }
-            Value::Array(list) => self.list(list, pointer, name, frame),
-            Value::String(text) => {
-                self.suggest_text(text, pointer, frame);
-                Outcome::literal()
+            Value::Array(items) => {
+                let list = list.or(Some(pointer.len()));
+                for (index, value) in items.iter().enumerate() {
+                    self.value(value, &item(pointer, index), name, list, frame);
+                }
             }
-            _ => Outcome::literal(),
+            Value::String(text) => self.suggest_text(text, pointer, frame),
+            _ => {}
         }
     }
 
-    fn list(&mut self, list: &'t [Value], pointer: &str, name: u32, frame: &mut Frame<'_>) -> Outcome {
-        let (decisions, sources) = (frame.made.decisions.len(), frame.made.sources.len());
-        let outcomes: Vec<Outcome> = list
-            .iter()
-            .enumerate()
-            .map(|(index, value)| self.value(value, &item(pointer, index), name, frame))
-            .collect();
-        let left_choice = outcomes.iter().any(|outcome| outcome.left_choice);
-        if outcomes.iter().all(|outcome| outcome.expr.is_none()) {
-            return Outcome { expr: None, left_choice };
-        }
-        if left_choice {
-            // Some items were chosen in the session. To bind the others would mix old values with new ones.
-            frame.made.sources.truncate(sources);
-            for decision in frame.made.decisions.iter_mut().skip(decisions) {
-                decision.verdict = Verdict::Literal;
-                if let Some(chosen) = decision.chosen.take() {
-                    decision.candidates.insert(0, chosen);
-                    decision.reasons.push("other items of this list are choices of the session".to_owned());
-                }
-            }
-            return Outcome { expr: None, left_choice };
-        }
-        let items = outcomes.into_iter().zip(list);
-        let items =
-            items.map(|(outcome, value)| outcome.expr.unwrap_or_else(|| Expr::Literal(value.clone())));
-        Outcome { expr: Some(Expr::List(items.collect())), left_choice }
-    }
-
-    /// Tries to find one source for a whole value. Nothing means: look at its parts.
-    fn bind(&mut self, value: &'t Value, pointer: &str, name: u32, frame: &mut Frame<'_>) -> Option<Outcome> {
-        let mut ranked = self.rank(value, name, frame);
-        let first = ranked.first()?.clone();
+    /// Tries to find one source for a whole value. No means: look at its parts.
+    fn bind(
+        &mut self,
+        value: &'t Value,
+        pointer: &str,
+        name: u32,
+        list: Option<usize>,
+        frame: &mut Frame<'_>,
+    ) -> bool {
+        let (mut ranked, varies) = self.agreeing(value, pointer, name, frame);
+        let Some(first) = ranked.first().cloned() else { return false };
         let is_container = matches!(value, Value::Array(_) | Value::Object(_));
         let best = self.accepted(pointer, &ranked, frame);
         let by_person = best.is_some();
         let best = best.unwrap_or(first);
-        if !by_person {
-            if best.choice && !self.options.bind_list_choices {
-                let reason = "the session chose this item of a list; why isn't recorded".to_owned();
-                self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
-                return Some(Outcome { expr: None, left_choice: true });
-            }
-            if let Some(reason) = rivals(value, &best, &ranked) {
-                if is_container {
-                    return None;
-                }
-                self.leave(pointer, Verdict::Ambiguous, &ranked, reason, frame);
-                return Some(Outcome::literal());
-            }
+        if !by_person && best.likeness < ALIKE && is_wording(value) {
+            let reason = "words that a person may write too, and no name agrees".to_owned();
+            self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
+            return true;
         }
-        let chosen = self.reference(&best)?;
+        // Sources that agree wherever recordings differ are one and the same as far as anybody has seen.
+        if !by_person
+            && !varies
+            && let Some(reason) = rivals(value, &best, &ranked)
+        {
+            if is_container {
+                return false;
+            }
+            self.leave(pointer, Verdict::Ambiguous, &ranked, reason, frame);
+            return true;
+        }
+        let Some(chosen) = self.reference(&best) else { return false };
         let mut reasons = self.reasons(value, &best, &ranked);
         if by_person {
             reasons.push("accepted by a person".to_owned());
+        } else {
+            let decision = frame.made.decisions.len();
+            let steps = self.index.items_of(best.place);
+            let tool = self.tools.get(frame.number as usize).copied().unwrap_or(INPUTS);
+            self.picks.extend(Pick::of(frame.number, decision, pointer, tool, list, steps));
         }
         let verdict = match best.source {
             INPUTS => {
@@ -301,26 +343,39 @@ impl<'t> State<'t, '_> {
                 frame.made.also_after.extend(made_too.map(|other| other.source));
                 Verdict::Input
             }
-            node => {
-                frame.made.sources.push(node);
-                Verdict::Reference
-            }
+            _ => Verdict::Reference,
         };
+        let confidence = confidence(&best, &ranked);
         ranked.retain(|other| other.place != best.place);
         let candidates = self.references(&ranked);
-        frame.made.decisions.push(Decision {
-            pointer: pointer.to_owned(),
-            verdict,
-            chosen: Some(chosen.clone()),
-            candidates,
-            reasons,
-        });
-        Some(Outcome { expr: Some(Expr::Ref(chosen)), left_choice: false })
+        let decision =
+            Decision { pointer: pointer.to_owned(), verdict, chosen: Some(chosen), candidates, reasons };
+        frame.made.decide(decision, confidence);
+        true
+    }
+
+    /// What fits in every recording, the best first, and whether the recordings differ in the value: what
+    /// agrees then is no chance.
+    fn agreeing(&self, value: &Value, pointer: &str, name: u32, frame: &Frame<'_>) -> (Vec<Scored>, bool) {
+        let position = frame.node.position;
+        let differs =
+            |other: &Other| other.argument(position, pointer).is_some_and(|found| !same(found, value));
+        let varies = self.others.iter().any(differs);
+        let mut ranked = self.rank(value, name, frame, varies);
+        if !self.others.is_empty() {
+            ranked.retain(|scored| {
+                let reference = self.reference(scored);
+                reference.is_some_and(|found| {
+                    self.others.iter().all(|other| other.agrees(&found, position, pointer))
+                })
+            });
+        }
+        (ranked, varies)
     }
 
     /// What fits, the best first.
-    fn rank(&self, value: &Value, name: u32, frame: &Frame<'_>) -> Vec<Scored> {
-        let weight = weight(value);
+    fn rank(&self, value: &Value, name: u32, frame: &Frame<'_>, varies: bool) -> Vec<Scored> {
+        let weight = if varies { Weight::Strong } else { weight(value) };
         if weight == Weight::Never {
             return Vec::new();
         }
@@ -328,6 +383,7 @@ impl<'t> State<'t, '_> {
         let hash = loose_hash(value);
         let given = self.given.get(&hash).copied().unwrap_or(INPUTS);
         let start = frame.node.event.started_at.as_ref().map(|time| time.unix_ms());
+        let mut echoes: Vec<Scored> = Vec::new();
         let mut ranked: Vec<Scored> = self
             .index
             .find(hash, name)
@@ -339,16 +395,26 @@ impl<'t> State<'t, '_> {
                 }
                 let declared = frame.declared.contains(&place.source);
                 let known_before = (place.echo || given <= place.source) && !place.is_whole_number();
-                if known_before || (!declared && self.ends_after(place.source, start)) {
+                if !declared && self.ends_after(place.source, start) {
                     return None;
                 }
                 let tool = self.tools.get(place.source as usize).copied().unwrap_or(INPUTS);
-                score(&self.index, id, &wanted, self.index.names.words(tool), declared)
+                let scored = score(&self.index, id, &wanted, self.index.names.words(tool), declared)?;
+                if known_before {
+                    echoes.extend((place.echo && scored.likeness >= SAME).then_some(scored));
+                    return None;
+                }
+                Some(scored)
             })
             .collect();
         // Inputs count as before the first node.
         let order = |scored: &Scored| (scored.source.wrapping_add(1), scored.depth, scored.place);
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| order(a).cmp(&order(b))));
+        // An echo under the argument's own name says what the value is, where its source calls it otherwise.
+        if ranked.first().is_some_and(|best| best.source != INPUTS && best.likeness < STRONG) {
+            echoes.sort_by_key(order);
+            ranked.splice(0..0, echoes.into_iter().take(1));
+        }
         ranked
     }
 
@@ -382,13 +448,14 @@ impl<'t> State<'t, '_> {
         reason: String,
         frame: &mut Frame<'_>,
     ) {
-        frame.made.decisions.push(Decision {
+        let decision = Decision {
             pointer: pointer.to_owned(),
             verdict,
             chosen: None,
             candidates: self.references(ranked),
             reasons: vec![reason],
-        });
+        };
+        frame.made.decide(decision, 0.0);
     }
 
     fn source(&self, node: u32) -> Option<Source> {
@@ -434,7 +501,7 @@ impl<'t> State<'t, '_> {
         let inside = whole.and_then(|id| self.index.reference(id, None, |node| self.source(node)));
         if let Some(reference) = inside {
             let reason = format!("it stands inside the text of `{reference}`");
-            frame.made.decisions.push(suggestion(pointer, vec![reference], reason));
+            frame.made.decide(suggestion(pointer, vec![reference], reason), 0.0);
             return;
         }
         let mut found: Vec<Reference> = Vec::new();
@@ -453,7 +520,7 @@ impl<'t> State<'t, '_> {
         }
         if let Some(first) = found.first() {
             let reason = format!("the text holds the value of `{first}`");
-            frame.made.decisions.push(suggestion(pointer, found, reason));
+            frame.made.decide(suggestion(pointer, found, reason), 0.0);
         }
     }
 }
@@ -487,6 +554,14 @@ fn plain_literal(pointer: String, value: &Value) -> Decision {
     }
 }
 
+/// Whether a text is plain words, as a person writes the name of a town: places that know it are many, and
+/// none of them need be where it came from.
+fn is_wording(value: &Value) -> bool {
+    let Value::String(text) = value else { return false };
+    let is_plain = |c: char| c.is_alphabetic() || " ,.'-&()".contains(c);
+    text.starts_with(char::is_uppercase) && text.chars().all(is_plain) && text.chars().any(char::is_lowercase)
+}
+
 /// Why the best candidate isn't better than the others, if so.
 fn rivals(value: &Value, best: &Scored, ranked: &[Scored]) -> Option<String> {
     if best.has_evidence() {
@@ -503,14 +578,11 @@ fn rivals(value: &Value, best: &Scored, ranked: &[Scored]) -> Option<String> {
     (count > 0).then(|| format!("{} places hold this value and no name tells them apart", count + 1))
 }
 
-/// An object in which some members are expressions; the others are data.
-fn object(map: &Map<String, Value>, mut made: BTreeMap<String, Expr>) -> Expr {
-    if made.is_empty() {
-        return Expr::Literal(Value::Object(map.clone()));
-    }
-    let members = map.iter().map(|(key, value)| {
-        let expr = made.remove(key).unwrap_or_else(|| Expr::Literal(value.clone()));
-        (key.clone(), expr)
-    });
-    Expr::Object(members.collect())
+/// How sure a binding is: evidence and being the only source halve the doubt each.
+fn confidence(best: &Scored, ranked: &[Scored]) -> f64 {
+    let alone = ranked.iter().all(|other| other.source == best.source);
+    let next = ranked.iter().filter(|other| other.place != best.place).map(|other| other.score);
+    let lead = next.fold(None, |most: Option<f64>, score| Some(most.map_or(score, |most| most.max(score))));
+    let lead = lead.map_or(2.0, |next| (best.score - next).clamp(0.0, 2.0));
+    1.0 - 0.5f64.powf(1.0 + best.likeness * 2.0 + f64::from(u8::from(alone)) + lead)
 }

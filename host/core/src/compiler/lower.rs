@@ -13,17 +13,24 @@ use serde_json::{Map, Value, json};
 use super::Kept;
 use super::index::same;
 use super::order::Waits;
+use super::several::Other;
 use crate::code::Code;
 use crate::problem::{Problem, Problems, item};
 use crate::trace::Event;
 use crate::workflow::{Expr, Input, Node, PathMissing, Recorded, Reference, Source, Workflow};
 
 /// Inputs with the type that was seen and the recorded value as default.
-pub(super) fn inputs(recorded: &Map<String, Value>) -> BTreeMap<String, Input> {
+///
+/// Where recordings show several types, any is allowed.
+pub(super) fn inputs(recorded: &Map<String, Value>, others: &[Other]) -> BTreeMap<String, Input> {
     recorded
         .iter()
         .map(|(name, value)| {
-            let input = Input { schema: schema_of(value), default: Some(value.clone()) };
+            let schema = schema_of(value);
+            let seen = others.iter().filter_map(|other| other.inputs.get(name));
+            let is_one = seen.map(schema_of).all(|other| other == schema);
+            let schema = if is_one { schema } else { json!({}) };
+            let input = Input { schema, default: Some(value.clone()) };
             (name.clone(), input)
         })
         .collect()
@@ -166,6 +173,28 @@ fn makes<'v>(
         }
         _ => Ok(false),
     }
+}
+
+/// The same for further recordings: an argument that a recording has is made there too.
+pub(super) fn check_others(
+    others: &[Other],
+    positions: &[usize],
+    workflow: &Workflow,
+) -> Result<(), Problems> {
+    let mut problems = Vec::new();
+    for (number, other) in (2..).zip(others) {
+        for (position, node) in positions.iter().zip(&workflow.nodes) {
+            let Expr::Object(members) = &node.arguments else { continue };
+            for (key, expr) in members {
+                if !other.makes_argument(expr, *position, key) {
+                    let at = crate::problem::child(&format!("{}/arguments", item("/events", *position)), key);
+                    let message = format!("the compiled argument differs from that of recording {number}");
+                    problems.push(Problem::at(Code::CompileMismatch, at, message));
+                }
+            }
+        }
+    }
+    Problems::from_list(problems)
 }
 
 fn same_members(made: &Map<String, Value>, recorded: &Map<String, Value>) -> bool {

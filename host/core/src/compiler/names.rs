@@ -3,10 +3,17 @@
 //! Owns the splitting of key names into words and their comparison. Refuses dictionaries: only the words
 //! that stand there count.
 //!
-//! **Invariant:** a likeness is between 0 and 1, and 1 only for the same words in the same order.
+//! **Invariant:** a likeness is between 0 and 1, and 1 only for the same words, or abbreviations
+//! of them, in the same order.
 
 /// From here on a name is evidence enough for a value that many things could have.
 pub(super) const STRONG: f64 = 0.75;
+
+/// From here on names are the same but for the order of words.
+pub(super) const SAME: f64 = 0.95;
+
+/// From here on names are alike.
+pub(super) const ALIKE: f64 = 0.3;
 
 /// A key name as lower-case words in the singular, digits left out.
 pub(super) fn words(name: &str) -> Vec<String> {
@@ -40,7 +47,9 @@ pub(super) fn likeness(wanted: &[String], key: &[String], around: &[&[String]]) 
     let (Some(wanted_head), Some(key_head)) = (wanted.last(), key.last()) else {
         return 0.0;
     };
-    if wanted == key || (wanted.concat() == key.concat()) {
+    let is_same = |(a, b): (&String, &String)| a == b || abbreviates(a, b) || abbreviates(b, a);
+    let abbreviated = wanted.len() == key.len() && wanted.iter().zip(key).all(is_same);
+    if abbreviated || (wanted.concat() == key.concat()) {
         return 1.0;
     }
     let in_key = |word: &String| key.contains(word);
@@ -63,6 +72,15 @@ pub(super) fn likeness(wanted: &[String], key: &[String], around: &[&[String]]) 
         return 0.3;
     }
     0.0
+}
+
+/// Whether one word is the beginning of another, or of its consonants: `lat` and `lng`.
+fn abbreviates(short: &str, long: &str) -> bool {
+    if short.len() < 3 || short.len() >= long.len() || !long.starts_with(short.get(..1).unwrap_or("\0")) {
+        return false;
+    }
+    let consonants: String = long.chars().filter(|c| !"aeiou".contains(*c)).collect();
+    long.starts_with(short) || consonants.starts_with(short)
 }
 
 #[cfg(test)]
@@ -93,6 +111,8 @@ mod tests {
         assert!(like("hotel_id", "id", "hotels") >= STRONG);
         assert!(like("hotel_id", "id", "flights") < like("hotel_id", "id", "hotels"));
         assert!(like("pick_up_latitude", "latitude", "coordinates") > 0.5);
+        assert_eq!(like("latitude", "lat", ""), 1.0);
+        assert_eq!(like("longitude", "lng", ""), 1.0);
         assert_eq!(like("page", "count", "result"), 0.0);
         assert_eq!(like("verbose", "ok", ""), 0.0);
     }

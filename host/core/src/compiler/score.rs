@@ -91,7 +91,6 @@ pub(super) struct Scored {
     pub(super) place: u32,
     pub(super) source: u32,
     pub(super) depth: u32,
-    pub(super) choice: bool,
     pub(super) score: f64,
     pub(super) likeness: f64,
     pub(super) declared: bool,
@@ -130,16 +129,7 @@ pub(super) fn score(
     score += if wanted.weight == Weight::Strong || whole_number { 2.0 } else { 0.0 };
     score += if declared { 3.0 } else { 0.0 };
     score += if convert.is_none() { 0.25 } else { 0.0 };
-    Some(Scored {
-        place: id,
-        source: place.source,
-        depth: place.depth,
-        choice: place.choice,
-        score,
-        likeness,
-        declared,
-        convert,
-    })
+    Some(Scored { place: id, source: place.source, depth: place.depth, score, likeness, declared, convert })
 }
 
 fn likeness_of(index: &Index<'_>, place: &Place<'_>, wanted: &[String], tool_words: &[String]) -> f64 {

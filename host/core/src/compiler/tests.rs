@@ -407,3 +407,52 @@ fn output_is_the_last_result_or_all_that_nothing_waits_for() {
     let two = compiled(json!({}), vec![read("a", json!({}), json!(1)), read("b", json!({}), json!(2))]);
     assert!(matches!(&two.workflow().output, Expr::Object(map) if map.keys().eq(["a", "b"])));
 }
+
+/// T05: calls of one tool that take the items of a list one after the other walk it; a lone item is a choice.
+#[test]
+fn walked_lists_are_bound_and_chosen_items_are_flagged() {
+    let list =
+        || read("list", json!({"q": "roses"}), json!([{"id": "f-1001"}, {"id": "f-1002"}, {"id": "f-1003"}]));
+    let get = |event_id: &str, id: &str| {
+        event(event_id, json!({"id": id}), json!(null), json!({"tool": "get_flower"}))
+    };
+    let walked = compiled(json!({}), vec![list(), get("a", "f-1001"), get("b", "f-1002")]);
+    assert_eq!(bound(&walked, "b"), ["/id <- list[1].id"]);
+    let skipped = compiled(json!({}), vec![list(), get("a", "f-1001"), get("b", "f-1003")]);
+    assert_eq!(bound(&skipped, "a"), Vec::<String>::new());
+    let node = skipped.node(&"b".parse().unwrap()).unwrap();
+    assert_eq!(node.decisions[0].verdict, Verdict::Choice);
+    assert_eq!(node.decisions[0].candidates[0].to_string(), "list[2].id");
+}
+
+/// T15: a second recording tells equal values apart; what differs unexplained becomes an input.
+#[test]
+fn several_recordings_settle_what_one_leaves_open() {
+    let recording = |left: f64, right: f64, day: &str| {
+        trace_of(
+            json!({}),
+            vec![
+                read("a", json!({"day": day}), json!({"v": left})),
+                read("b", json!({}), json!({"w": right})),
+                read("c", json!({"z": right}), json!(null)),
+            ],
+        )
+    };
+    let traces = vec![recording(71.5, 71.5, "2024-05-01"), recording(71.5, 80.25, "2024-06-02")];
+    let compiled = compile_all(traces, &Options::default()).unwrap().workflow;
+    let digests = compiled.source.traces.len();
+    let workflow = verify(compiled, None).unwrap();
+    assert_eq!(digests, 2);
+    assert_eq!(bound(&workflow, "c"), ["/z <- b.w"]);
+    assert_eq!(bound(&workflow, "a"), ["/day <- input day"]);
+    assert_eq!(workflow.workflow().inputs["day"].default, Some(json!("2024-05-01")));
+}
+
+/// T15
+#[test]
+fn recordings_of_other_calls_are_refused() {
+    let one = trace_of(json!({}), vec![read("a", json!({}), json!(1))]);
+    let two = trace_of(json!({}), vec![read("b", json!({}), json!(1))]);
+    let problems = compile_all(vec![one, two], &Options::default()).unwrap_err();
+    assert_eq!(problems.code(), Code::CompileMismatch);
+}

@@ -261,6 +261,7 @@ fn argument_text(argument: &ArgumentExplanation) -> String {
     match (&argument.source, argument.verdict) {
         (Some(source), _) => format!("<- {source}: {reasons}{others}"),
         (None, Verdict::Ambiguous) => format!("is ambiguous, kept as recorded: {reasons}{others}"),
+        (None, Verdict::Choice) => format!("is a choice, kept as recorded: {reasons}{others}"),
         (None, _) => format!("is as recorded: {reasons}{others}"),
     }
 }

@@ -113,6 +113,9 @@ pub enum Verdict {
     Literal,
     /// Several sources fit and nothing tells them apart; the recorded value stays as a literal.
     Ambiguous,
+    /// The session chose this item of a list for a reason that isn't recorded; the recorded value stays as
+    /// a literal, and the item is the first candidate.
+    Choice,
 }
 
 /// Where a workflow came from.

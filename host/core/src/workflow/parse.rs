@@ -402,7 +402,7 @@ pub fn json_schema() -> Value {
                 "required": ["pointer", "verdict"],
                 "properties": {
                     "pointer": {"type": "string"},
-                    "verdict": {"enum": ["reference", "input", "literal", "ambiguous"]},
+                    "verdict": {"enum": ["reference", "input", "literal", "ambiguous", "choice"]},
                     "chosen": {"$ref": "#/$defs/reference"},
                     "candidates": {"type": "array", "items": {"$ref": "#/$defs/reference"}},
                     "reasons": {"type": "array", "items": {"type": "string"}},

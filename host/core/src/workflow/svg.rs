@@ -422,13 +422,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::compiler::{Options, compile};
+    use crate::compiler::{Claims, Options, compile};
     use crate::trace::from_value;
     use crate::workflow::verify;
 
     fn verified(events: Vec<Value>) -> VerifiedWorkflow {
         let trace = from_value(&json!({"inputs": {}, "events": events})).unwrap();
-        verify(compile(trace, &Options::default()).unwrap().workflow, None).unwrap()
+        verify(compile(trace, &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow, None).unwrap()
     }
 
     /// T29: edges of data and of order look different, effects are told apart without colour, and no name

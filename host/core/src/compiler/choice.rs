@@ -1,0 +1,116 @@
+//! Items of lists: which of them would be taken again, and which the session chose.
+//!
+//! Owns that rule, and the making of arguments from what is left bound. Refuses to guess at reasons for a
+//! choice: whoever ran the session had one, and the recording doesn't hold it.
+//!
+//! **Invariant:** an item is bound only if it is the first of its list, or calls of one tool take the items
+//! of that list one after the other from the first on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::infer::Inferred;
+use crate::problem::{child, item};
+use crate::workflow::{Expr, Reference, Verdict};
+
+const REASON: &str = "the session chose this item of a list; why isn't recorded";
+
+/// An argument value that was found in an item of a list.
+pub(super) struct Pick {
+    node: u32,
+    decision: usize,
+    /// Who takes it: tool and pointer.
+    taker: (u32, String),
+    /// The length of the pointer to the list of the argument that it is in.
+    within: Option<usize>,
+    /// The lists it is in and the index in each.
+    steps: Vec<(u32, usize)>,
+}
+
+impl Pick {
+    /// Nothing if the value is in no list.
+    pub(super) fn of(
+        node: u32,
+        decision: usize,
+        pointer: &str,
+        tool: u32,
+        within: Option<usize>,
+        steps: Vec<(u32, usize)>,
+    ) -> Option<Pick> {
+        let taker = (tool, pointer.to_owned());
+        (!steps.is_empty()).then_some(Pick { node, decision, taker, within, steps })
+    }
+}
+
+/// The items of one list that one taker took, in order.
+#[derive(Default)]
+struct Walk {
+    seen: BTreeSet<usize>,
+    /// Each new item was the next one.
+    in_order: bool,
+}
+
+/// Leaves every value that the session chose as it was recorded.
+pub(super) fn settle(picks: &[Pick], all: &mut [Inferred]) {
+    let mut walks: HashMap<(&(u32, String), u32), Walk> = HashMap::new();
+    for pick in picks {
+        for (list, index) in &pick.steps {
+            let walk = walks
+                .entry((&pick.taker, *list))
+                .or_insert_with(|| Walk { seen: BTreeSet::new(), in_order: true });
+            walk.in_order &= walk.seen.contains(index) || *index == walk.seen.len();
+            walk.seen.insert(*index);
+        }
+    }
+    for pick in picks {
+        let walked =
+            |(list, _): &(u32, usize)| walks.get(&(&pick.taker, *list)).is_some_and(|walk| walk.in_order);
+        if pick.steps.iter().all(walked) {
+            continue;
+        }
+        if let Some(inferred) = all.get_mut(pick.node as usize) {
+            leave(pick, inferred);
+        }
+    }
+}
+
+fn leave(pick: &Pick, inferred: &mut Inferred) {
+    let Some(decision) = inferred.decisions.get_mut(pick.decision) else { return };
+    let Some(chosen) = decision.chosen.take() else { return };
+    decision.candidates.insert(0, chosen);
+    decision.verdict = Verdict::Choice;
+    decision.reasons = vec![REASON.to_owned()];
+    let Some(list) = pick.within.and_then(|end| pick.taker.1.get(..end)) else { return };
+    // Some items were chosen in the session. To bind the others would mix old values with new ones.
+    let inside = |pointer: &str| pointer.strip_prefix(list).is_some_and(|rest| rest.starts_with('/'));
+    for decision in inferred.decisions.iter_mut().filter(|decision| inside(&decision.pointer)) {
+        if let Some(chosen) = decision.chosen.take() {
+            decision.verdict = Verdict::Choice;
+            decision.candidates.insert(0, chosen);
+            decision.reasons.push("other items of this list are choices of the session".to_owned());
+        }
+    }
+}
+
+/// An object in which some members are bound; the others are data.
+pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<&str, &Reference>) -> Expr {
+    let members = map.iter().map(|(key, value)| (key.clone(), made(value, &child(pointer, key), bound)));
+    Expr::Object(members.collect())
+}
+
+fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, &Reference>) -> Expr {
+    if let Some(reference) = bound.get(pointer) {
+        return Expr::Ref((*reference).clone());
+    }
+    let below = format!("{pointer}/");
+    let is_inside = bound.range(below.as_str()..).next().is_some_and(|(key, _)| key.starts_with(&below));
+    match value {
+        Value::Object(map) if is_inside => members(map, pointer, bound),
+        Value::Array(list) if is_inside => {
+            let items = list.iter().enumerate();
+            Expr::List(items.map(|(index, value)| made(value, &item(pointer, index), bound)).collect())
+        }
+        value => Expr::Literal(value.clone()),
+    }
+}
