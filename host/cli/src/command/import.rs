@@ -52,6 +52,12 @@ pub(crate) struct ImportArgs {
     /// Replace a recorded path prefix by another one; repeat for more
     #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
     map: Vec<(String, String)>,
+    /// Replace a recorded tool name by another one, each with at most one `*`; repeat for more
+    #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
+    rename: Vec<(String, String)>,
+    /// Which of several sessions in one file to take, counted from 1
+    #[arg(long, value_name = "N")]
+    session: Option<usize>,
     /// Largest recording that is read
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().bytes)]
     max_bytes: usize,
@@ -86,6 +92,8 @@ impl ImportArgs {
         let options = ImportOptions {
             from: self.from,
             map: self.map.clone(),
+            rename: self.rename.clone(),
+            session: self.session,
             limits: Limits { bytes: self.max_bytes, ..Limits::default() },
             line_bytes: self.max_line_bytes,
         };

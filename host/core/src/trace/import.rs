@@ -7,17 +7,26 @@
 //! **Invariant:** a file is imported with at least one call, or refused with a reason; every call found is
 //! either an event of the trace or listed as skipped.
 
+mod anthropic;
+mod atif;
 mod calls;
+mod chat;
 mod claude;
 mod codex;
 mod content;
+mod cursor;
 mod detect;
+mod gemini;
 mod lines;
 mod mcp_wire;
 mod names;
+mod otlp;
 mod pi;
+mod places;
 mod read;
 mod remap;
+mod rename;
+mod responses;
 mod sts;
 mod texts;
 mod tree;
@@ -56,11 +65,25 @@ pub enum Format {
     CodexExec,
     /// A session of Pi.
     Pi,
+    /// Messages of OpenAI Chat Completions.
+    OpenaiChat,
+    /// Items of OpenAI Responses.
+    OpenaiResponses,
+    /// Messages of the Anthropic API.
+    AnthropicMessages,
+    /// Spans in OTLP/JSON.
+    Otlp,
+    /// An ATIF trajectory.
+    Atif,
+    /// A session of Gemini CLI.
+    GeminiCli,
+    /// What `cursor-agent --output-format stream-json` prints.
+    CursorAgent,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 7] = [
+    pub const ALL: [Format; 14] = [
         Format::TraceV1,
         Format::McpWire,
         Format::ClaudeCode,
@@ -68,6 +91,13 @@ impl Format {
         Format::CodexExec,
         Format::Pi,
         Format::Sts,
+        Format::OpenaiChat,
+        Format::OpenaiResponses,
+        Format::AnthropicMessages,
+        Format::Otlp,
+        Format::Atif,
+        Format::GeminiCli,
+        Format::CursorAgent,
     ];
 
     /// The name used on the command line.
@@ -80,6 +110,13 @@ impl Format {
             Format::Codex => "codex",
             Format::CodexExec => "codex-exec",
             Format::Pi => "pi",
+            Format::OpenaiChat => "openai-chat",
+            Format::OpenaiResponses => "openai-responses",
+            Format::AnthropicMessages => "anthropic-messages",
+            Format::Otlp => "otlp",
+            Format::Atif => "atif",
+            Format::GeminiCli => "gemini-cli",
+            Format::CursorAgent => "cursor-agent",
         }
     }
 
@@ -90,7 +127,7 @@ impl Format {
 
     /// Whether the format says that a call failed. Without that a success is inferred.
     const fn records_failures(self) -> bool {
-        !matches!(self, Format::Sts)
+        !matches!(self, Format::Sts | Format::Atif)
     }
 
     /// Under which key of an event's metadata stands what the format says of it.
@@ -111,6 +148,13 @@ impl Format {
             Format::Codex => Some(Box::<codex::Session>::default()),
             Format::CodexExec => Some(Box::<codex::Events>::default()),
             Format::Pi => Some(Box::<pi::Session>::default()),
+            Format::OpenaiChat => Some(Box::<chat::Conversation>::default()),
+            Format::OpenaiResponses => Some(Box::<responses::Items>::default()),
+            Format::AnthropicMessages => Some(Box::<anthropic::Conversation>::default()),
+            Format::Otlp => Some(Box::<otlp::Spans>::default()),
+            Format::Atif => Some(Box::<atif::Trajectory>::default()),
+            Format::GeminiCli => Some(Box::<gemini::Session>::default()),
+            Format::CursorAgent => Some(Box::<cursor::Events>::default()),
         }
     }
 }
@@ -147,6 +191,10 @@ pub struct ImportOptions {
     pub from: Option<Format>,
     /// Path prefixes to replace: old and new.
     pub map: Vec<(String, String)>,
+    /// Tool names to replace: old and new, each with at most one `*`. The first that fits counts.
+    pub rename: Vec<(String, String)>,
+    /// Which of several sessions in one file to take, counted from 1.
+    pub session: Option<usize>,
     /// How large the input may be.
     pub limits: Limits,
     /// The longest line that is read; a longer one is skipped and reported. 16 MiB: the longest lines of
@@ -156,7 +204,14 @@ pub struct ImportOptions {
 
 impl Default for ImportOptions {
     fn default() -> ImportOptions {
-        ImportOptions { from: None, map: Vec::new(), limits: Limits::default(), line_bytes: 16 << 20 }
+        ImportOptions {
+            from: None,
+            map: Vec::new(),
+            rename: Vec::new(),
+            session: None,
+            limits: Limits::default(),
+            line_bytes: 16 << 20,
+        }
     }
 }
 
@@ -194,6 +249,8 @@ pub struct ImportReport {
     pub kept_bytes: usize,
     /// Strings in which a path prefix was replaced.
     pub remapped: usize,
+    /// Calls whose tool was renamed.
+    pub renamed: usize,
     /// What was not taken.
     pub skipped: Vec<Skipped>,
     /// Further parts that were not taken, beyond those that are listed.
@@ -214,8 +271,11 @@ pub struct Skipped {
 /// Imports a recording from a stream. A recording of lines is never held as a whole.
 pub fn import(reader: impl BufRead, options: &ImportOptions) -> Result<Imported, Problems> {
     let mapping = remap::Mapping::new(&options.map)?;
+    let renaming = rename::Renaming::new(&options.rename)?;
     let (mut trace, format, mut report) = read::read(reader, options)?;
     report.remapped = mapping.apply(&mut trace);
+    report.renamed = renaming.apply(&mut trace);
+    report.warnings.extend(rename::advice(&trace));
     Ok(Imported { trace, format, report })
 }
 

@@ -268,7 +268,7 @@ fn what_cannot_be_imported_is_refused_with_a_reason() {
     let message = &problems.iter().next().unwrap().message;
     assert_eq!(
         message,
-        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`"
+        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`"
     );
 }
 
@@ -346,7 +346,7 @@ fn a_named_format_overrides_detection() {
     assert_eq!("mcp-wire".parse(), Ok(Format::McpWire));
     assert_eq!(
         "mcp".parse::<Format>().unwrap_err().to_string(),
-        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`"
+        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`"
     );
 }
 

@@ -326,6 +326,11 @@ impl Calls {
         self.skip(place, reason);
     }
 
+    /// Counts a call that was told of twice, where the format knows it from more than its key.
+    pub(super) fn repeat(&mut self) {
+        self.report.duplicates += 1;
+    }
+
     /// Takes the answer to the call of that key, which may still come.
     pub(super) fn answer(&mut self, key: &str, answer: Answer) {
         if let Some(id) = self.keys.get(key) {

@@ -7,7 +7,9 @@
 
 use serde_json::Value;
 
-use super::{Format, claude, codex, known_names, mcp_wire};
+use super::{
+    Format, anthropic, atif, chat, claude, codex, cursor, gemini, known_names, mcp_wire, otlp, responses,
+};
 use crate::code::Code;
 use crate::json::kind;
 use crate::problem::{Place, Problem, Problems};
@@ -43,8 +45,35 @@ pub(super) fn of_lines(head: &[(usize, Value)], complete: bool) -> Option<Format
         value if codex::is_line(value) => Some(Format::Codex),
         value if codex::is_event(value) => Some(Format::CodexExec),
         value if mcp_wire::is_log(value) => Some(Format::McpWire),
-        _ => None,
+        value if cursor::is_event(value) => Some(Format::CursorAgent),
+        value => of_api(value),
     }
+}
+
+/// The format of what an API takes or gives, or a recorder made of it.
+fn of_api(value: &Value) -> Option<Format> {
+    // A file may hold several sessions, each of them a value of a list.
+    if let Value::Array(list) = value {
+        return list.iter().find_map(of_api);
+    }
+    if otlp::is_export(value) {
+        return Some(Format::Otlp);
+    }
+    if atif::is_trajectory(value) {
+        return Some(Format::Atif);
+    }
+    if gemini::is_session(value) {
+        return Some(Format::GeminiCli);
+    }
+    let messages = value.get("messages").and_then(Value::as_array);
+    let mut inside = messages.into_iter().flatten();
+    if anthropic::is_telling(value) || inside.any(anthropic::is_telling) {
+        return Some(Format::AnthropicMessages);
+    }
+    if chat::is_telling(value) || chat::is_conversation(value) {
+        return Some(Format::OpenaiChat);
+    }
+    (responses::is_item(value) || responses::is_holder(value)).then_some(Format::OpenaiResponses)
 }
 
 fn is_session_header(value: &Value) -> bool {
@@ -79,6 +108,9 @@ fn of_session<'v>(header: &Value, values: impl Iterator<Item = &'v Value>, compl
 
 /// The problem with lines that fit no format.
 pub(super) fn unknown_lines(head: &[(usize, Value)]) -> Problems {
+    if head.iter().any(|(_, value)| cursor::is_transcript(value)) {
+        return unknown("a transcript of Cursor, which holds calls without ids and no results at all");
+    }
     let first = head.first().map_or_else(|| "nothing".to_owned(), |(_, value)| describe(value));
     unknown(&format!("{} lines, first {first}", head.len()))
 }
@@ -90,6 +122,15 @@ fn unknown(seen: &str) -> Problems {
 
 fn describe(value: &Value) -> String {
     match value {
+        Value::Object(map) if map.contains_key("$schema") || map.contains_key("$defs") => {
+            "a JSON Schema, which holds no calls".to_owned()
+        }
+        Value::Object(map) if map.contains_key("resourceLogs") || map.contains_key("resourceMetrics") => {
+            "logs or metrics in OTLP/JSON; only spans tell of calls with results".to_owned()
+        }
+        Value::Object(map) if map.get("_type").is_some_and(|kind| kind == "log") => {
+            "a log event, which tells that a tool ran but neither its arguments nor its result".to_owned()
+        }
         Value::Object(map) if !map.is_empty() => {
             let keys: Vec<String> =
                 map.keys().take(6).map(|key| format!("`{}`", key.escape_debug())).collect();

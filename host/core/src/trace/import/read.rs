@@ -16,7 +16,7 @@ use super::lines::{Line, Lines};
 use super::{Format, ImportOptions, ImportReport, detect};
 use crate::code::Code;
 use crate::json::Limits;
-use crate::problem::{MAX_PROBLEMS, Place, Problem, Problems};
+use crate::problem::{MAX_PROBLEMS, Place, Problem, Problems, item};
 use crate::trace::model::Trace;
 
 /// How many lines, and bytes of them, are looked at before a format must be clear.
@@ -39,6 +39,11 @@ pub(super) trait Reader {
     /// Takes note of a line that holds no part of a call.
     fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
         serde_json::from_slice::<IgnoredAny>(line).map(|_| ())
+    }
+
+    /// Whether an entry is a session of its own, of which a file may hold several.
+    fn begins_session(&self, _value: &Value) -> bool {
+        false
     }
 
     /// Takes one entry: a line, or a document that has no parts of its own.
@@ -129,13 +134,60 @@ fn document(
         None => super::native(&value)?,
         Some(mut reader) => {
             let mut calls = Calls::new(format);
-            reader.document(value, &mut calls);
+            let mut sessions = Sessions::new(options.session);
+            match value {
+                Value::Array(list) if list.first().is_some_and(|first| reader.begins_session(first)) => {
+                    for (index, value) in list.into_iter().enumerate() {
+                        if sessions.takes(reader.as_ref(), &value) {
+                            calls.count_record();
+                            reader.record(&Place::Pointer(item("", index)), value, &mut calls);
+                        }
+                    }
+                }
+                value => {
+                    sessions.takes(reader.as_ref(), &value);
+                    reader.document(value, &mut calls);
+                }
+            }
+            sessions.finish()?;
             let metadata = reader.finish(&mut calls);
             calls.finish(metadata)?
         }
     };
     report.bytes = read;
     Ok((trace, format, report))
+}
+
+/// Which of several sessions is taken.
+struct Sessions {
+    wanted: Option<usize>,
+    found: usize,
+}
+
+impl Sessions {
+    fn new(wanted: Option<usize>) -> Sessions {
+        Sessions { wanted, found: 0 }
+    }
+
+    /// Whether an entry is a part of the session that is taken.
+    fn takes(&mut self, reader: &dyn Reader, value: &Value) -> bool {
+        self.found += usize::from(reader.begins_session(value));
+        // What stands before the first session belongs to it.
+        self.found.max(1) == self.wanted.unwrap_or(1)
+    }
+
+    /// Refuses to choose for the caller.
+    fn finish(&self) -> Result<(), Problems> {
+        let found = self.found.max(1);
+        let message = match self.wanted {
+            None if found > 1 => format!("{found} sessions in one file; choose one with `--session`"),
+            Some(wanted) if wanted == 0 || wanted > found => {
+                format!("there is no session {wanted}; the file holds {found}, counted from 1")
+            }
+            _ => return Ok(()),
+        };
+        Err(Problem::new(Code::TooMany, Place::Whole, message).into())
+    }
 }
 
 /// A line that outlives the next one.
@@ -163,6 +215,7 @@ struct Stream<'o> {
     head_bytes: usize,
     /// The format, once it is known.
     known: Option<(Format, Box<dyn Reader>, Calls)>,
+    sessions: Sessions,
     problems: Vec<Problem>,
     /// The number of a last line that breaks off.
     partial: Option<usize>,
@@ -178,6 +231,7 @@ impl<'o> Stream<'o> {
             head: Vec::new(),
             head_bytes: 0,
             known,
+            sessions: Sessions::new(options.session),
             problems: Vec::new(),
             partial: None,
             long: Vec::new(),
@@ -214,6 +268,7 @@ impl<'o> Stream<'o> {
             return Err(detect::unknown_lines(&self.head));
         };
         Problems::from_list(self.problems)?;
+        self.sessions.finish()?;
         for (number, length) in &self.long {
             let reason = format!("a line of {length} bytes, more than {}", self.options.line_bytes);
             calls.skip(Place::Line(*number), reason);
@@ -283,6 +338,9 @@ impl<'o> Stream<'o> {
     fn entry(&mut self, number: usize, value: Value) {
         match &mut self.known {
             Some((_, reader, calls)) => {
+                if !self.sessions.takes(reader.as_ref(), &value) {
+                    return;
+                }
                 calls.count_record();
                 reader.record(&Place::Line(number), value, calls);
             }

@@ -1,0 +1,247 @@
+//! Spans in OTLP/JSON.
+//!
+//! Owns which spans are calls of tools, in the conventions for GenAI and MCP and in the dialects of
+//! OpenInference, Pydantic AI and OpenLLMetry; their order and nesting. Refuses spans without content: what
+//! a tool was called with is only there if the recorder was told to keep it.
+//!
+//! **Invariant:** spans come in any order; calls are in the order in which they began.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::calls::{Answer, Arguments, Call, Calls};
+use super::read::{Reader, parse_inner};
+use super::{content, names, places};
+use crate::problem::Place;
+use crate::trace::model::Status;
+use crate::trace::time::Timestamp;
+
+const ARGUMENTS: [&str; 4] =
+    ["gen_ai.tool.call.arguments", "tool_arguments", "input.value", "traceloop.entity.input"];
+const RESULTS: [&str; 4] =
+    ["gen_ai.tool.call.result", "tool_response", "output.value", "traceloop.entity.output"];
+const NAMES: [&str; 4] = ["gen_ai.tool.name", "tool.name", "mcp.tool.name", "traceloop.entity.name"];
+
+/// Most levels of spans that are looked through for the call around a call.
+const MAX_LEVELS: usize = 1000;
+
+/// Whether a value is an export of spans.
+pub(super) fn is_export(value: &Value) -> bool {
+    value.get("resourceSpans").is_some_and(Value::is_array)
+}
+
+struct Tool {
+    place: Place,
+    id: String,
+    name: String,
+    attributes: Map<String, Value>,
+    start: u64,
+    end: u64,
+    failed: bool,
+    message: Value,
+    /// Whether the span is only that of the protocol, around or within one of the agent.
+    is_wire: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Spans {
+    parents: HashMap<String, String>,
+    tools: Vec<Tool>,
+    spans: usize,
+}
+
+impl Reader for Spans {
+    fn record(&mut self, place: &Place, mut value: Value, calls: &mut Calls) {
+        for (r, mut resource) in take_list(&mut value, "resourceSpans").into_iter().enumerate() {
+            for key in ["scopeSpans", "instrumentationLibrarySpans"] {
+                for (s, mut scope) in take_list(&mut resource, key).into_iter().enumerate() {
+                    for (index, span) in take_list(&mut scope, "spans").into_iter().enumerate() {
+                        let pointer = format!("/resourceSpans/{r}/{key}/{s}/spans/{index}");
+                        calls.count_record();
+                        self.span(places::at(place, &pointer), span, calls);
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, calls: &mut Calls) -> Map<String, Value> {
+        let mut tools = std::mem::take(&mut self.tools);
+        tools.sort_by_key(|tool| tool.start);
+        let names: HashMap<String, (String, bool)> =
+            tools.iter().map(|tool| (tool.id.clone(), (tool.name.clone(), tool.is_wire))).collect();
+        let mut without = 0;
+        for tool in tools {
+            let around = self.around(&tool.id, &names);
+            let is_twice = |outer: &String| {
+                names.get(outer).is_some_and(|(name, wire)| *name == tool.name && (tool.is_wire || *wire))
+            };
+            if around.as_ref().is_some_and(is_twice) {
+                calls.repeat();
+                continue;
+            }
+            without += usize::from(!read_tool(tool, around, calls));
+        }
+        if without > 0 {
+            calls.warn(format!("{without} calls have no recorded result; they count as unanswered"));
+        }
+        let mut metadata = Map::new();
+        metadata.insert("spans".into(), self.spans.into());
+        metadata
+    }
+}
+
+impl Spans {
+    fn span(&mut self, place: Place, mut span: Value, calls: &mut Calls) {
+        self.spans += 1;
+        let text = |key: &str| span.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (trace, own, parent) = (text("traceId"), text("spanId"), text("parentSpanId"));
+        let id = format!("{trace}/{own}");
+        let title = text("name").to_owned();
+        if !parent.is_empty() {
+            self.parents.insert(id.clone(), format!("{trace}/{parent}"));
+        }
+        let is_named = !own.is_empty();
+        let attributes = attributes(take_list(&mut span, "attributes"));
+        let is = |key: &str, expected: &str| {
+            attributes.get(key).and_then(Value::as_str).is_some_and(|v| v.eq_ignore_ascii_case(expected))
+        };
+        let is_call = is("gen_ai.operation.name", "execute_tool")
+            || is("openinference.span.kind", "tool")
+            || is("traceloop.span.kind", "tool")
+            || title.starts_with("execute_tool ")
+            || attributes.contains_key("gen_ai.tool.name") && attributes.contains_key("tool_arguments");
+        let is_wire = !is_call && is("mcp.method.name", "tools/call");
+        if !is_call && !is_wire {
+            return;
+        }
+        if !is_named {
+            return calls.refuse(place, "a span of a tool without a `spanId`");
+        }
+        let name = NAMES.iter().find_map(|key| attributes.get(*key)?.as_str()).map(str::to_owned);
+        let name = name.unwrap_or_else(|| {
+            let bare = title.strip_prefix("execute_tool ").or(title.strip_prefix("tools/call "));
+            bare.unwrap_or(&title).to_owned()
+        });
+        let code = span.get("status").and_then(|status| status.get("code"));
+        let failed = code.is_some_and(|code| *code == 2 || *code == "STATUS_CODE_ERROR" || *code == "2")
+            || attributes.contains_key("error.type");
+        let message = span.get("status").and_then(|status| status.get("message")).cloned();
+        let (start, end) = (nanos(span.get("startTimeUnixNano")), nanos(span.get("endTimeUnixNano")));
+        let message = message.or_else(|| attributes.get("error.type").cloned()).unwrap_or_default();
+        self.tools.push(Tool { place, id, name, attributes, start, end, failed, message, is_wire });
+    }
+
+    /// The call in which a call was made.
+    fn around(&self, id: &str, tools: &HashMap<String, (String, bool)>) -> Option<String> {
+        let mut next = self.parents.get(id);
+        for _ in 0..MAX_LEVELS {
+            let parent = next?;
+            if tools.contains_key(parent) {
+                return (parent != id).then(|| parent.clone());
+            }
+            next = self.parents.get(parent);
+        }
+        None
+    }
+}
+
+/// Adds a call, and says whether it is known how it ended.
+fn read_tool(mut tool: Tool, around: Option<String>, calls: &mut Calls) -> bool {
+    let mut take = |keys: &[&str]| keys.iter().find_map(|key| tool.attributes.remove(*key));
+    let (arguments, result) = (take(&ARGUMENTS), take(&RESULTS));
+    let Some(arguments) = arguments else {
+        let name = tool.name.escape_debug();
+        let reason =
+            format!("a span of `{name}` without arguments: the recorder keeps content only if it is told to");
+        calls.refuse(tool.place, reason);
+        return true;
+    };
+    let mut call = Call::new(&tool.place, tool.name, keywords(arguments)).at(time(tool.start));
+    call.parent = around;
+    for (key, fact) in
+        [("gen_ai.tool.call.id", "call_id"), ("gen_ai.agent.name", "agent"), ("mcp.session.id", "session")]
+    {
+        call = call.with(fact, tool.attributes.remove(key).unwrap_or_default());
+    }
+    let Some(id) = calls.call(&tool.id, names::noted(call)) else {
+        return true;
+    };
+    let value = match (result, tool.failed) {
+        (Some(result), _) => content::value_of_content(result).0,
+        (None, true) => content::value_of_content(tool.message).0,
+        (None, false) => return false,
+    };
+    let status = if tool.failed { Status::failed() } else { Status::success() };
+    let error = tool.attributes.remove("error.type").unwrap_or_default();
+    let mut answer = Answer::new(&tool.place, value, status).at(time(tool.end)).with("error_type", error);
+    if tool.start > 0 && tool.end >= tool.start {
+        answer.duration_ms = Some((tool.end - tool.start) as f64 / 1e6);
+    }
+    calls.settle(id, answer);
+    true
+}
+
+/// Arguments; one dialect writes those of a Python function, `{"args": [], "kwargs": {..}}`.
+fn keywords(arguments: Value) -> Arguments {
+    let parsed = match &arguments {
+        Value::String(text) if text.contains("\"kwargs\"") => parse_inner(text),
+        _ => None,
+    };
+    if let Some(Value::Object(mut map)) = parsed
+        && map.len() == 2
+        && map.get("args").and_then(Value::as_array).is_some_and(Vec::is_empty)
+        && let Some(Value::Object(named)) = map.remove("kwargs")
+    {
+        return Arguments::Object(named);
+    }
+    Arguments::of_text(Some(arguments))
+}
+
+fn take_list(value: &mut Value, key: &str) -> Vec<Value> {
+    match value.get_mut(key).map(Value::take) {
+        Some(Value::Array(list)) => list,
+        _ => Vec::new(),
+    }
+}
+
+fn attributes(list: Vec<Value>) -> Map<String, Value> {
+    let pairs = list.into_iter().filter_map(|mut pair| {
+        let value = pair.get_mut("value").map(Value::take)?;
+        Some((pair.get("key")?.as_str()?.to_owned(), plain(value)))
+    });
+    pairs.collect()
+}
+
+/// The plain value of an attribute's.
+fn plain(value: Value) -> Value {
+    let Value::Object(map) = value else {
+        return value;
+    };
+    match map.into_iter().next() {
+        Some((kind, mut value)) => match kind.as_str() {
+            // A text, so that no JSON reader rounds it.
+            "intValue" => match value.as_str().and_then(|text| text.parse::<i64>().ok()) {
+                Some(number) => number.into(),
+                None => value,
+            },
+            "arrayValue" => take_list(&mut value, "values").into_iter().map(plain).collect(),
+            "kvlistValue" => Value::Object(attributes(take_list(&mut value, "values"))),
+            _ => value,
+        },
+        None => Value::Null,
+    }
+}
+
+fn nanos(value: Option<&Value>) -> u64 {
+    match value {
+        Some(Value::String(text)) => text.parse().unwrap_or_default(),
+        Some(number) => number.as_u64().unwrap_or_default(),
+        None => 0,
+    }
+}
+
+fn time(nanos: u64) -> Option<Timestamp> {
+    (nanos > 0).then(|| Timestamp::read(&Value::from(nanos as f64 / 1e6)).ok()).flatten()
+}

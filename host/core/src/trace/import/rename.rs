@@ -1,0 +1,161 @@
+//! Recorded names that become registered ones.
+//!
+//! Owns the patterns of `--rename`, and the advice for a name that MCP doesn't allow. Refuses everything but
+//! names: what a tool is, and where its code is, only the registry says.
+//!
+//! **Invariant:** the recorded name of a renamed call is kept in its event's metadata.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::is_recordable_tool;
+use crate::code::Code;
+use crate::id::ToolName;
+use crate::problem::{Place, Problem, Problems};
+use crate::trace::model::Trace;
+
+/// Under which key of an event's metadata the recorded name is.
+const KEY: &str = "recorded_tool";
+
+/// Most names for which a rename is proposed.
+const MAX_ADVICE: usize = 20;
+
+/// A name with at most one `*`.
+struct Pattern {
+    before: String,
+    /// What follows the `*`, if there is one.
+    after: Option<String>,
+}
+
+impl Pattern {
+    fn read(text: &str) -> Option<Pattern> {
+        let (before, after) = match text.split_once('*') {
+            Some((before, after)) => (before, Some(after.to_owned())),
+            None => (text, None),
+        };
+        let is_one = after.as_ref().is_none_or(|after| !after.contains('*'));
+        is_one.then(|| Pattern { before: before.to_owned(), after })
+    }
+
+    /// What stands for the `*` in a name; nothing if it doesn't fit.
+    fn matched<'n>(&self, name: &'n str) -> Option<&'n str> {
+        match &self.after {
+            Some(after) => name.strip_prefix(self.before.as_str())?.strip_suffix(after.as_str()),
+            None => (name == self.before).then_some(""),
+        }
+    }
+
+    fn filled(&self, part: &str) -> String {
+        match &self.after {
+            Some(after) => format!("{}{part}{after}", self.before),
+            None => self.before.clone(),
+        }
+    }
+}
+
+/// Every rename.
+pub(super) struct Renaming(Vec<(Pattern, Pattern)>);
+
+impl Renaming {
+    /// Reads the patterns, and lists all that can't be used.
+    pub(super) fn new(pairs: &[(String, String)]) -> Result<Renaming, Problems> {
+        let (mut list, mut problems) = (Vec::new(), Vec::new());
+        for (old, new) in pairs {
+            match (Pattern::read(old), Pattern::read(new)) {
+                (Some(from), Some(to)) if from.after.is_some() || to.after.is_none() => {
+                    if to.after.is_none() && ToolName::new(new.as_str()).is_err() {
+                        problems.push(problem(old, new, "the new name breaks MCP's rule for tool names"));
+                    }
+                    list.push((from, to));
+                }
+                (Some(_), Some(_)) => {
+                    problems.push(problem(old, new, "the new name has a `*` and the old one has none"));
+                }
+                _ => problems.push(problem(old, new, "a name has more than one `*`")),
+            }
+        }
+        Problems::from_list(problems)?;
+        Ok(Renaming(list))
+    }
+
+    /// Renames, and returns how many calls were.
+    pub(super) fn apply(&self, trace: &mut Trace) -> usize {
+        let mut renamed = 0;
+        for event in &mut trace.events {
+            let found = self.0.iter().find_map(|(from, to)| Some(to.filled(from.matched(&event.tool)?)));
+            let Some(name) = found.filter(|name| *name != event.tool && is_recordable_tool(name)) else {
+                continue;
+            };
+            let recorded = std::mem::replace(&mut event.tool, name);
+            event.metadata.entry(KEY).or_insert_with(|| json!(recorded));
+            renamed += 1;
+        }
+        renamed
+    }
+}
+
+fn problem(old: &str, new: &str, reason: &str) -> Problem {
+    let (old, new) = (old.escape_debug(), new.escape_debug());
+    Problem::new(Code::FieldValue, Place::Whole, format!("the rename `{old}={new}`: {reason}"))
+}
+
+/// The renames without which calls can't be compiled.
+pub(super) fn advice(trace: &Trace) -> Vec<String> {
+    let names: BTreeSet<&str> = trace.events.iter().map(|event| event.tool.as_str()).collect();
+    let wrong = names.into_iter().filter(|name| ToolName::new(*name).is_err()).take(MAX_ADVICE);
+    wrong
+        .map(|name| {
+            let (shown, fixed) = (name.escape_debug(), fixed(name));
+            format!("the tool name `{shown}` breaks MCP's rule; `--rename '{shown}={fixed}'` would fix it")
+        })
+        .collect()
+}
+
+fn fixed(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    name.chars().take(128).map(|c| if allowed(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renamed(name: &str, pairs: &[(&str, &str)]) -> Option<String> {
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
+        let renaming = Renaming::new(&pairs).ok()?;
+        renaming.0.iter().find_map(|(from, to)| Some(to.filled(from.matched(name)?)))
+    }
+
+    /// T16: a rename makes a name of a name; nothing else of a recording can say which tool is meant.
+    #[test]
+    fn the_first_pattern_that_fits_renames() {
+        let pairs =
+            [("mcp__github__*", "github.*"), ("get_*_v2", "get.*"), ("Read", "fs.read"), ("*", "x-*")];
+        for (name, expected) in [
+            ("mcp__github__list_issues", "github.list_issues"),
+            ("get_user_v2", "get.user"),
+            ("Read", "fs.read"),
+            ("Reader", "x-Reader"),
+        ] {
+            assert_eq!(renamed(name, &pairs).as_deref(), Some(expected), "{name}");
+        }
+        assert_eq!(renamed("aa", &[("aba*aba", "x")]), None);
+    }
+
+    #[test]
+    fn patterns_that_can_not_be_used_are_all_listed() {
+        let pairs = [("a*b*", "c"), ("a", "b*"), ("a", "b c"), ("a", "b")];
+        let pairs = pairs.map(|(old, new)| (old.to_owned(), new.to_owned()));
+        let problems = Renaming::new(&pairs).err().map(|problems| problems.iter().count());
+        assert_eq!(problems, Some(3));
+    }
+
+    #[test]
+    fn the_proposed_name_is_allowed() {
+        for name in ["a b", "über", "x/y:z", &"n".repeat(200)] {
+            assert!(ToolName::new(fixed(name)).is_ok(), "{name}");
+        }
+    }
+}
