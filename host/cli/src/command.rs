@@ -13,6 +13,7 @@ mod explain;
 mod graph;
 mod import;
 mod plugin;
+mod record;
 mod review;
 pub(crate) mod run;
 mod serve;
@@ -27,6 +28,8 @@ use crate::out::Out;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Record a session between an MCP client and an MCP server
+    Record(record::Record),
     /// Read a recording and write it as Trace v1
     Import(import::Import),
     /// Turn a recording into a workflow
@@ -63,6 +66,7 @@ impl Command {
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     let named = args.config.as_deref();
     match args.command {
+        Command::Record(command) => command.run(out),
         Command::Import(command) => command.run(out),
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Explain(command) => command.run(out),
