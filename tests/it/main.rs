@@ -32,4 +32,6 @@ mod plugin_review;
 #[cfg(test)]
 mod plugin_watch;
 #[cfg(test)]
+mod record;
+#[cfg(test)]
 mod sandbox_limits;
