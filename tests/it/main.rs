@@ -36,6 +36,8 @@ mod plugin_review;
 #[cfg(test)]
 mod plugin_watch;
 #[cfg(test)]
+mod record;
+#[cfg(test)]
 mod redact;
 #[cfg(test)]
 mod sandbox_limits;

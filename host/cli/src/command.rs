@@ -15,6 +15,7 @@ mod explain;
 mod graph;
 mod import;
 mod plugin;
+mod record;
 mod redact;
 mod replay;
 mod review;
@@ -31,6 +32,8 @@ use crate::out::Out;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Record a session between an MCP client and an MCP server
+    Record(record::Record),
     /// Read a recording and write it as Trace v1
     Import(import::Import),
     /// Make a copy of a recording without its secrets
@@ -75,6 +78,7 @@ impl Command {
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     let named = args.config.as_deref();
     match args.command {
+        Command::Record(command) => command.run(out),
         Command::Import(command) => command.run(out),
         Command::Redact(command) => command.run(out),
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),

@@ -216,6 +216,8 @@ codes! {
     PluginGrantMissing = "plugin-grant-missing", Denied, Policy, AfterChange, "grant what it asks for, if it should have it";
     /// Building a plugin failed.
     BuildFailed = "build-failed", Failed, Caller, AfterChange, "mend what the build says above";
+    /// A server that is being recorded can't be started, or ended with a failure.
+    ServerFailed = "server-failed", Failed, Upstream, AfterChange, "check the server's command and what it says above";
     /// A test case of a plugin didn't give what it expects.
     CaseFailed = "case-failed", Failed, Guest, AfterChange, "mend the plugin, or accept what was got with `--bless`";
     /// A granted directory or file can't be opened.

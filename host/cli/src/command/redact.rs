@@ -53,7 +53,7 @@ pub(crate) struct Redact {
 impl Redact {
     pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
         files::refuse_overwrite(self.out.as_deref(), &[&self.file])?;
-        let imported = self.import.read(&self.file)?;
+        let imported = self.import.read(&self.file, out)?;
         let mut options = Options { keep: self.keep, ..Options::default() };
         for text in self.also {
             match text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {

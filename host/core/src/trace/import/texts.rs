@@ -22,6 +22,7 @@ pub(super) fn status_of(text: &str) -> Status {
 pub(super) fn is_failure(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("Error:")
+        || text.starts_with("error:")
         || text.starts_with("<tool_use_error>")
         || exit_code(text).is_some_and(|code| code != 0)
         || is_error_object(text)
@@ -55,6 +56,7 @@ mod tests {
         for text in [
             "Error: order not found",
             "\nError:",
+            "error: malformed arguments",
             "<tool_use_error>File does not exist.</tool_use_error>",
             "Exit code 1",
             "Exit code -9\nkilled",

@@ -1,0 +1,232 @@
+//! The file of a recording, written while the session runs.
+//!
+//! Owns the queue to the writer's thread and the lines of the file: `{"ts","direction","message"}`, the MCP
+//! log form that `import` reads. Refuses to make the session wait: what doesn't fit the queue is counted.
+//!
+//! **Invariant:** the file holds whole lines in the order they were noted, and says what is missing.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use t2m_core::json::{Limits, parse};
+
+/// Longer lines are relayed but not recorded.
+pub(super) const MAX_LINE: usize = 16 << 20;
+/// What may wait for the disk.
+const MAX_QUEUED_LINES: usize = 4096;
+const MAX_QUEUED_BYTES: usize = 64 << 20;
+
+/// Who sent a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Sender {
+    Client,
+    Server,
+}
+
+impl Sender {
+    fn direction(self) -> &'static str {
+        match self {
+            Sender::Client => "client_to_server",
+            Sender::Server => "server_to_client",
+        }
+    }
+}
+
+enum Entry {
+    Line(Line),
+    End,
+}
+
+struct Line {
+    sender: Sender,
+    unix_ms: u64,
+    /// Nothing, if the line was too long to keep.
+    bytes: Option<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queued: AtomicUsize,
+    lost: AtomicU64,
+}
+
+/// The relay's end of the queue.
+#[derive(Clone)]
+pub(super) struct Tape {
+    lines: SyncSender<Entry>,
+    shared: Arc<Shared>,
+}
+
+impl Tape {
+    /// Starts the writer.
+    pub(super) fn start(file: File) -> (Tape, Closer) {
+        let (lines, queue) = sync_channel(MAX_QUEUED_LINES);
+        let shared = Arc::new(Shared::default());
+        let writer = Writer { file, written: 0, missing: 0, shared: Arc::clone(&shared) };
+        let writing = std::thread::spawn(move || writer.run(&queue));
+        let closer = Closer { lines: lines.clone(), writing };
+        (Tape { lines, shared }, closer)
+    }
+
+    /// Cuts one direction of the session into lines.
+    pub(super) fn splitter(self, sender: Sender) -> Splitter {
+        Splitter { tape: self, sender, line: Vec::new(), too_long: false }
+    }
+
+    fn note(&self, sender: Sender, bytes: Option<Vec<u8>>) {
+        let size = bytes.as_ref().map_or(0, Vec::len);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let before = self.shared.queued.fetch_add(size, Ordering::Relaxed);
+        let fits = before.saturating_add(size) <= MAX_QUEUED_BYTES;
+        if !fits || self.lines.try_send(Entry::Line(Line { sender, unix_ms, bytes })).is_err() {
+            self.shared.queued.fetch_sub(size, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Ends the file. Dropping the tapes isn't enough: the client's thread keeps its own while it reads.
+pub(super) struct Closer {
+    lines: SyncSender<Entry>,
+    writing: JoinHandle<std::io::Result<u64>>,
+}
+
+impl Closer {
+    /// Waits until what is queued is on the disk; gives the number of missing lines.
+    pub(super) fn close(self) -> std::io::Result<u64> {
+        // A writer that is gone says so below.
+        let _ = self.lines.send(Entry::End);
+        self.writing.join().unwrap_or_else(|_| Err(std::io::Error::other("the writer broke off")))
+    }
+}
+
+/// One direction, cut into lines.
+pub(super) struct Splitter {
+    tape: Tape,
+    sender: Sender,
+    line: Vec<u8>,
+    too_long: bool,
+}
+
+impl Splitter {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let text = part.strip_suffix(b"\n");
+            let kept = text.unwrap_or(part);
+            if self.line.len().saturating_add(kept.len()) > MAX_LINE {
+                self.too_long = true;
+                self.line = Vec::new();
+            }
+            if !self.too_long {
+                self.line.extend_from_slice(kept);
+            }
+            if text.is_some() {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if std::mem::take(&mut self.too_long) {
+            self.tape.note(self.sender, None);
+        } else if !line.trim_ascii().is_empty() {
+            self.tape.note(self.sender, Some(line));
+        }
+    }
+}
+
+impl Drop for Splitter {
+    /// A last line without its end was relayed too.
+    fn drop(&mut self) {
+        self.end_line();
+    }
+}
+
+struct Writer {
+    file: File,
+    /// Where the last whole line ends.
+    written: u64,
+    missing: u64,
+    shared: Arc<Shared>,
+}
+
+impl Writer {
+    fn run(mut self, queue: &Receiver<Entry>) -> std::io::Result<u64> {
+        let mut unsaid = 0;
+        while let Ok(Entry::Line(line)) = queue.recv() {
+            let size = line.bytes.as_ref().map_or(0, Vec::len);
+            unsaid = self.say_missing(unsaid);
+            if self.append(&entry(&line)).is_err() {
+                unsaid += 1;
+                self.missing += 1;
+            }
+            self.shared.queued.fetch_sub(size, Ordering::Relaxed);
+        }
+        self.say_missing(unsaid);
+        self.file.sync_all()?;
+        Ok(self.missing)
+    }
+
+    /// Writes how many lines are missing here, and gives back what it couldn't write.
+    fn say_missing(&mut self, unsaid: u64) -> u64 {
+        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        self.missing += lost;
+        let unsaid = unsaid + lost;
+        let said = unsaid == 0 || self.append(&json_line(&json!({"missing_lines": unsaid}))).is_ok();
+        if said { 0 } else { unsaid }
+    }
+
+    fn append(&mut self, line: &[u8]) -> std::io::Result<()> {
+        // Half a line from a write that failed would spoil the next one.
+        self.file.set_len(self.written)?;
+        self.file.seek(SeekFrom::Start(self.written))?;
+        self.file.write_all(line)?;
+        self.written += u64::try_from(line.len()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+}
+
+fn entry(line: &Line) -> Vec<u8> {
+    let direction = line.sender.direction();
+    let unix_ms = line.unix_ms;
+    let note = |why: &str| json_line(&json!({"ts": unix_ms, "direction": direction, "not_recorded": why}));
+    let Some(bytes) = &line.bytes else {
+        return note("the line is too long");
+    };
+    let mut entry = format!("{{\"ts\":{unix_ms},\"direction\":\"{direction}\",\"message\":").into_bytes();
+    entry.extend_from_slice(bytes.trim_ascii());
+    entry.push(b'}');
+    // As import will read it: a line it can't read would spoil the whole file. The parts are looked at
+    // too, because a line like `1},{"a":2` closes the entry itself.
+    let readable = |bytes: &[u8]| parse(bytes, Limits::default()).is_ok();
+    if !readable(bytes) || !readable(&entry) {
+        return note("the line is no JSON that can be read");
+    }
+    entry.push(b'\n');
+    entry
+}
+
+fn json_line(value: &Value) -> Vec<u8> {
+    format!("{value}\n").into_bytes()
+}
+
+/// Makes the file, private from its first moment. What exists, a link too, is refused.
+pub(super) fn create(path: &Path) -> std::io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
