@@ -388,7 +388,6 @@ async fn an_instance_made_ahead_is_like_a_new_one() {
         assert_eq!(plugin.has_instance_ahead(), ahead);
         let arguments = json!({"a": 2.5, "b": 4.0});
         replies.push(host.call_with("run", "add", arguments).await.unwrap());
-        assert!(!plugin.has_instance_ahead(), "it is used once");
         // The next one is made once nothing is left to do.
         let by = Instant::now() + Duration::from_secs(30);
         while !plugin.has_instance_ahead() {

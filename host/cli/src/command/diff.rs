@@ -42,7 +42,7 @@ pub(crate) struct Diff {
 /// What a file is.
 enum Side {
     Trace(Trace),
-    Workflow(VerifiedWorkflow),
+    Workflow(Box<VerifiedWorkflow>),
 }
 
 impl Side {
@@ -86,7 +86,7 @@ impl Diff {
         // Any version, so that an unknown one is called by its name.
         let family = WORKFLOW_FORMAT.split('@').next().unwrap_or(WORKFLOW_FORMAT);
         if format.is_some_and(|format| format.split('@').next() == Some(family)) {
-            return read_workflow(path).map(Side::Workflow);
+            return read_workflow(path).map(Box::new).map(Side::Workflow);
         }
         Ok(Side::Trace(self.import.read(path, out)?.trace))
     }
