@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** every command returns an [`Exit`] or a [`Failure`](crate::failure::Failure) with a code.
 
+mod bench;
 mod check;
 mod compile;
 mod completions;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Serve tools and workflows to an MCP client over standard input and output
     Serve(serve::Serve),
+    /// Measure this program
+    Bench(bench::BenchCommand),
     /// Write, build, check and test a plugin
     Plugin(plugin::PluginCommand),
     /// List the tools of the loaded plugins
@@ -91,6 +94,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         Command::Run(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Serve(command) => block_on(command.run(named, out)),
         Command::Tools(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Bench(command) => command.run(&crate::config::load(named, out)?, out),
         Command::Plugin(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Config(command) => block_on(command.run(named, out)),
         Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
@@ -99,12 +103,16 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
 }
 
 fn block_on(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
-    // One thread is enough: guests have their own.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Failure::new(t2m_core::code::Code::Internal, format!("no async runtime: {error}"))
-    })?;
+    let runtime = runtime()?;
     let result = runtime.block_on(command);
     // A guest that is being stopped must not hold up the exit.
     runtime.shutdown_background();
     result
+}
+
+/// One thread is enough: guests have their own.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Failure::new(t2m_core::code::Code::Internal, format!("no async runtime: {error}"))
+    })
 }

@@ -5,10 +5,12 @@
 //!
 //! **Invariant:** only the embedded components are trusted without a review.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use t2m_core::code::Code;
+use t2m_core::compiler::ToolFacts;
 use t2m_core::contract::{Contract, Contracts};
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{PluginTools, Registry, Trust};
@@ -222,6 +224,22 @@ fn choose(args: &PluginArgs, config: &Config) -> Result<Vec<Chosen>> {
         return config.plugin.iter().map(|plugin| configured(plugin, limits)).collect();
     }
     BUILT_IN.iter().map(|known| Ok(Chosen { by_default: true, ..built_in(known.name, limits)? })).collect()
+}
+
+/// What plugins state of their tools, for the compiler.
+pub(crate) fn facts(described: &[Described]) -> BTreeMap<ToolName, ToolFacts> {
+    let tools = described.iter().flat_map(|plugin| &plugin.tools);
+    tools
+        .map(|tool| {
+            let facts = ToolFacts {
+                effect: tool.effect,
+                idempotency: tool.idempotency,
+                reads: tool.reads.clone(),
+                writes: tool.writes.clone(),
+            };
+            (tool.name.clone(), facts)
+        })
+        .collect()
 }
 
 /// The files on disk that the chosen plugins are loaded from.

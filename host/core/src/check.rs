@@ -19,7 +19,7 @@ use crate::compare::{Difference, differences};
 use crate::compiler::{same, why_no_node};
 use crate::problem::{child, item};
 use crate::trace::{Event, Trace};
-use crate::workflow::{Expr, Node, Source, Workflow};
+use crate::workflow::{Expr, Node, Reference, Source, Workflow};
 
 /// How a workflow fits one recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -40,6 +40,9 @@ pub struct Check {
     pub repeats: Vec<Unmatched>,
     /// Events that could be no node.
     pub left_out: Vec<Unmatched>,
+    /// Inputs that the recording doesn't state, read off the first argument that is one. Recordings that were
+    /// compiled together have no name for what differs between them.
+    pub inputs_read_off: Vec<String>,
 }
 
 /// A node or call that has no counterpart.
@@ -104,7 +107,9 @@ pub fn check(workflow: &Workflow, trace: &Trace) -> Check {
     let calls = align(workflow, calls, &mut report);
     let results: HashMap<&str, &Value> =
         calls.iter().map(|(node, event)| (node.id.as_str(), &event.result)).collect();
-    let case = Case { inputs: &trace.inputs, results };
+    let mut inputs = trace.inputs.clone();
+    report.inputs_read_off = read_off(&mut inputs, &calls);
+    let case = Case { inputs: &inputs, results };
     for (node, event) in calls {
         let mut arguments = Vec::new();
         case.members(&node.arguments, &event.arguments, &mut arguments);
@@ -123,6 +128,27 @@ pub fn check(workflow: &Workflow, trace: &Trace) -> Check {
         });
     }
     report
+}
+
+/// Adds inputs that arguments show; their names, in the order found.
+fn read_off(inputs: &mut Map<String, Value>, calls: &[(&Node, &Event)]) -> Vec<String> {
+    let mut names = Vec::new();
+    for (node, event) in calls {
+        let Expr::Object(members) = &node.arguments else { continue };
+        for (key, member) in members {
+            let Expr::Ref(Reference { source: Source::Input(name), path, convert: None }) = member else {
+                continue;
+            };
+            if let Some(value) = event.arguments.get(key)
+                && path.is_empty()
+                && !inputs.contains_key(name)
+            {
+                inputs.insert(name.clone(), value.clone());
+                names.push(name.clone());
+            }
+        }
+    }
+    names
 }
 
 fn unmatched(id: &str, tool: &str, reason: Option<String>) -> Unmatched {
@@ -352,6 +378,12 @@ impl Check {
                 format!("  {} ({}){reason}", entry.id, entry.tool)
             }));
         }
+        if !self.inputs_read_off.is_empty() {
+            let names = self.inputs_read_off.join(", ");
+            lines.push(format!(
+                "inputs that the recording doesn't state, read off the first argument that is one: {names}"
+            ));
+        }
         lines
     }
 
@@ -423,10 +455,14 @@ mod tests {
         empty.events[0].result = json!({"hotels": []});
         empty.inputs.clear();
         let report = check(&workflow(), &empty);
-        assert_eq!((report.agree, report.differ, report.unbound), (2, 0, 2));
+        assert_eq!((report.agree, report.differ, report.unbound), (3, 0, 1));
+        assert_eq!(report.inputs_read_off, ["city"]);
         assert_eq!(
             report.lines()[2..],
-            ["  a:/city from input city: no such input", "  b:/hotel from a.hotels[0].id: a list without 0",]
+            [
+                "  b:/hotel from a.hotels[0].id: a list without 0",
+                "inputs that the recording doesn't state, read off the first argument that is one: city",
+            ]
         );
     }
 

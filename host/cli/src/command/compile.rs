@@ -6,7 +6,7 @@
 //! **Invariant:** the workflow that is written reproduces every recorded argument.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use t2m_core::catalog::Catalog;
@@ -37,11 +37,15 @@ const MAX_CATALOG: usize = 1 << 20;
 #[command(after_help = "Examples:
   t2m-host compile trace.json --out workflow.json
   t2m-host compile session.jsonl --map /home/ann/repo=/srv/repo --out workflow.json
+  t2m-host compile monday.json tuesday.json --out workflow.json
   t2m-host compile trace.json --accept 'get_user-2:/id' --out workflow.json
   t2m-host compile trace.json --catalog tools.toml --out workflow.json")]
 pub(crate) struct Compile {
-    /// The recording, in any format that `import` reads; `-` reads standard input
-    file: PathBuf,
+    /// The recording, in any format that `import` reads; `-` reads standard input. Several recordings of one task,
+    /// which call the same tools in the same order, settle what one leaves open: a reference has to hold in each,
+    /// and a value that differs becomes an input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     import: ImportArgs,
     /// The workflow's name [default: the recording's]
@@ -78,9 +82,15 @@ fn accept(text: &str) -> std::result::Result<Accept, String> {
 
 impl Compile {
     pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
-        files::refuse_overwrite(self.out.as_deref(), &[&self.file])?;
-        let imported = self.import.read(&self.file, out)?;
-        note_report(&imported, out);
+        let given: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        files::refuse_overwrite(self.out.as_deref(), &given)?;
+        let file = self.files.first().map_or(Path::new("-"), PathBuf::as_path);
+        let mut traces = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            let imported = self.import.read(file, out)?;
+            note_report(&imported, out);
+            traces.push(imported.trace);
+        }
         let options = Options {
             name: self.name,
             known_tools: known_tools(&self.plugins, &config).await?,
@@ -89,7 +99,7 @@ impl Compile {
             accept: self.accept,
             ..Options::default()
         };
-        let compiled = compiler::compile(imported.trace, &options).in_file(&self.file)?;
+        let compiled = compiler::compile_all(traces, &options).in_file(file)?;
         let report = &compiled.report;
         out.note(format!(
             "{} nodes from {} events: {} references, {} inputs, {} repeated reads removed, {} left out, {} order edges, {} ambiguous",
@@ -114,7 +124,7 @@ impl Compile {
         let read_back = workflow::parse(&bytes, Limits { bytes: usize::MAX, ..Limits::default() });
         read_back
             .and_then(|(workflow, digest)| workflow::verify(workflow, Some(digest)))
-            .in_file(&self.file)?;
+            .in_file(file)?;
         write_or_print(
             self.out.as_deref(),
             &document,
@@ -141,18 +151,5 @@ fn catalogs(files: &[PathBuf]) -> Result<Vec<Catalog>> {
 /// What the loaded plugins say of their tools. A plugin needs no grant for that.
 async fn known_tools(args: &PluginArgs, config: &Config) -> Result<BTreeMap<ToolName, ToolFacts>> {
     let sandbox = plugins::sandbox(args, config)?;
-    let described = plugins::describe(&sandbox, args, config).await?;
-    Ok(described
-        .into_iter()
-        .flat_map(|plugin| plugin.tools)
-        .map(|tool| {
-            let facts = ToolFacts {
-                effect: tool.effect,
-                idempotency: tool.idempotency,
-                reads: tool.reads,
-                writes: tool.writes,
-            };
-            (tool.name, facts)
-        })
-        .collect())
+    Ok(plugins::facts(&plugins::describe(&sandbox, args, config).await?))
 }

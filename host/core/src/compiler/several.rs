@@ -43,7 +43,7 @@ pub(super) fn align(first: &Trace, rest: Vec<Trace>) -> Result<Vec<Other>, Probl
                  of the same calls together",
                 at + 1
             );
-            problems.push(Problem::at(Code::CompileMismatch, item("/events", at), message));
+            problems.push(Problem::at(Code::TracesDiffer, item("/events", at), message));
             continue;
         }
         let ids = first.events.iter().map(|event| event.id.clone());

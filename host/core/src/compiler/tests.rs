@@ -454,5 +454,5 @@ fn recordings_of_other_calls_are_refused() {
     let one = trace_of(json!({}), vec![read("a", json!({}), json!(1))]);
     let two = trace_of(json!({}), vec![read("b", json!({}), json!(1))]);
     let problems = compile_all(vec![one, two], &Options::default()).unwrap_err();
-    assert_eq!(problems.code(), Code::CompileMismatch);
+    assert_eq!(problems.code(), Code::TracesDiffer);
 }
