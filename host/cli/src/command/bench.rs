@@ -104,13 +104,8 @@ impl Inference {
                 let mut sandboxed = Sandboxed::new(&self.plugins, config)?;
                 let options =
                     Options { known_tools: plugins::facts(&sandboxed.described), ..Options::default() };
-                let found = benchmark::counterfactual(
-                    &programs,
-                    traces,
-                    &options,
-                    &mut sandboxed,
-                    &mut |_, _, _| {},
-                );
+                let found =
+                    benchmark::counterfactual(&programs, traces, &options, &mut sandboxed, &mut |_, _, _| {});
                 measured.items = programs.len();
                 measured.counterfactual = Some(found.in_file(&self.data)?);
             }

@@ -130,8 +130,14 @@ impl Rewrite<'_> {
             Value::String(text) => Value::String(self.text(text, pointer)),
             Value::Number(number) => {
                 self.texts += 1;
-                match self.found.local.get(&self.texts).and_then(|local| local.first()) {
-                    Some(local) => Value::String(self.mark(local.secret, pointer)),
+                let here = self.found.local.get(&self.texts).and_then(|local| local.first());
+                let secret = here.map(|local| local.secret).or_else(|| {
+                    let text = number.to_string();
+                    let known = self.everywhere.find(&text);
+                    known.into_iter().find(|(span, _)| *span == (0..text.len())).map(|(_, secret)| secret)
+                });
+                match secret {
+                    Some(secret) => Value::String(self.mark(secret, pointer)),
                     None => Value::Number(number.clone()),
                 }
             }
@@ -185,7 +191,10 @@ impl Rewrite<'_> {
         let apart =
             |span: &Range<usize>| marks.iter().all(|mark| mark.end <= span.start || span.end <= mark.start);
         found.extend(
-            known.into_iter().filter(|(span, _)| apart(span)).map(|(span, secret)| (span, secret, "")),
+            known
+                .into_iter()
+                .filter(|(span, _)| apart(span))
+                .map(|(span, secret)| (span.clone(), secret, quotes_of_number(text, &span))),
         );
         found.sort_by_key(|(span, _, _)| (span.start, std::cmp::Reverse(span.end)));
         let mut merged: Vec<(Range<usize>, usize, &str, usize)> = Vec::new();
@@ -226,5 +235,19 @@ impl Rewrite<'_> {
             secret.places.push(pointer.to_owned());
         }
         secret.marker.clone()
+    }
+}
+
+/// The quotes that a marker needs in place of a bare number of JSON that stands in a text.
+fn quotes_of_number(text: &str, span: &Range<usize>) -> &'static str {
+    let is_number = text.get(span.clone()).is_some_and(|found| found.parse::<f64>().is_ok());
+    let before = text.get(..span.start).unwrap_or_default().trim_end();
+    let after = text.get(span.end..).unwrap_or_default().trim_start();
+    let bare = is_number && before.ends_with([':', '[', ',']) && after.starts_with([',', ']', '}']);
+    match before.trim_end_matches([':', '[', ',']).trim_end() {
+        _ if !bare => "",
+        before if before.ends_with("\\\"") => "\\\"",
+        before if before.ends_with(['"', '{', '}']) => "\"",
+        _ => "",
     }
 }

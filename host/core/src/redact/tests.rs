@@ -21,6 +21,18 @@ fn mark(kind: &str, number: usize) -> String {
     marker::marker(kind, number)
 }
 
+/// T13: a secret that is a number is found as a number, as text, and inside JSON text, which stays JSON.
+#[test]
+fn a_number_that_is_a_secret_is_replaced_everywhere() {
+    let text = json!({"other": 98765432, "near": "98765432"}).to_string();
+    let (arguments, _) = redacted(json!({"password": 98765432, "other": 98765432, "text": text}));
+    let marker = mark("password", 1);
+    assert_eq!(arguments["password"], marker);
+    assert_eq!(arguments["other"], marker);
+    let inner: Value = serde_json::from_str(arguments["text"].as_str().unwrap()).unwrap();
+    assert_eq!(inner, json!({"other": marker, "near": marker}));
+}
+
 /// T13: one table of texts, with what each becomes.
 #[test]
 fn secrets_in_texts_are_replaced_and_what_is_around_them_stays() {
@@ -290,7 +302,7 @@ fn hidden(secret: &str, place: usize) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     /// T13: a secret that any rule finds stands nowhere in the copy, in no form, nor in the report.
     #[test]

@@ -10,7 +10,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender as Queue, channel};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,9 +19,10 @@ use t2m_core::json::{Limits, parse};
 
 /// Longer lines are relayed but not recorded.
 pub(super) const MAX_LINE: usize = 16 << 20;
-/// What may wait for the disk.
-const MAX_QUEUED_LINES: usize = 4096;
+/// What may wait for the disk, each line counted with what it costs to keep it. Enough for a burst of half a
+/// million short notifications.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
+const LINE_COST: usize = 64;
 
 /// Who sent a line.
 #[derive(Debug, Clone, Copy)]
@@ -60,14 +61,14 @@ struct Shared {
 /// The relay's end of the queue.
 #[derive(Clone)]
 pub(super) struct Tape {
-    lines: SyncSender<Entry>,
+    lines: Queue<Entry>,
     shared: Arc<Shared>,
 }
 
 impl Tape {
     /// Starts the writer.
     pub(super) fn start(file: File) -> (Tape, Closer) {
-        let (lines, queue) = sync_channel(MAX_QUEUED_LINES);
+        let (lines, queue) = channel();
         let shared = Arc::new(Shared::default());
         let writer = Writer { file, written: 0, missing: 0, shared: Arc::clone(&shared) };
         let writing = std::thread::spawn(move || writer.run(&queue));
@@ -81,12 +82,12 @@ impl Tape {
     }
 
     fn note(&self, sender: Sender, bytes: Option<Vec<u8>>) {
-        let size = bytes.as_ref().map_or(0, Vec::len);
+        let size = LINE_COST + bytes.as_ref().map_or(0, Vec::len);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let before = self.shared.queued.fetch_add(size, Ordering::Relaxed);
         let fits = before.saturating_add(size) <= MAX_QUEUED_BYTES;
-        if !fits || self.lines.try_send(Entry::Line(Line { sender, unix_ms, bytes })).is_err() {
+        if !fits || self.lines.send(Entry::Line(Line { sender, unix_ms, bytes })).is_err() {
             self.shared.queued.fetch_sub(size, Ordering::Relaxed);
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -95,7 +96,7 @@ impl Tape {
 
 /// Ends the file. Dropping the tapes isn't enough: the client's thread keeps its own while it reads.
 pub(super) struct Closer {
-    lines: SyncSender<Entry>,
+    lines: Queue<Entry>,
     writing: JoinHandle<std::io::Result<u64>>,
 }
 
@@ -163,7 +164,7 @@ impl Writer {
     fn run(mut self, queue: &Receiver<Entry>) -> std::io::Result<u64> {
         let mut unsaid = 0;
         while let Ok(Entry::Line(line)) = queue.recv() {
-            let size = line.bytes.as_ref().map_or(0, Vec::len);
+            let size = LINE_COST + line.bytes.as_ref().map_or(0, Vec::len);
             unsaid = self.say_missing(unsaid);
             if self.append(&entry(&line)).is_err() {
                 unsaid += 1;

@@ -158,7 +158,14 @@ impl Log {
                     self.held(value, place, &context, calls);
                 }
                 if !any {
-                    calls.skip(place.clone(), "the entry holds no JSON-RPC message");
+                    let missing = map.get("missing_lines").and_then(Value::as_u64);
+                    let reason = match missing {
+                        Some(lines) => {
+                            format!("{lines} lines are missing: the recorder couldn't keep up here")
+                        }
+                        None => "the entry holds no JSON-RPC message".to_owned(),
+                    };
+                    calls.skip(place.clone(), reason);
                 }
             }
             Value::Array(batch) => batch.into_iter().for_each(|value| self.entry(value, place, outer, calls)),
