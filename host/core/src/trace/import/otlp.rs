@@ -63,8 +63,9 @@ impl Tool {
             }
         }
         let content = ARGUMENTS.iter().chain(&RESULTS);
-        for key in content.chain(&["error.type"]) {
-            twin.attributes.remove(*key);
+        content.for_each(|key| drop(twin.attributes.remove(*key)));
+        if !self.failed {
+            twin.attributes.remove("error.type");
         }
         for (key, value) in twin.attributes {
             self.attributes.entry(key).or_insert(value);
@@ -297,5 +298,7 @@ fn nanos(value: Option<&Value>) -> u64 {
 }
 
 fn time(nanos: u64) -> Option<Timestamp> {
-    (nanos > 0).then(|| Timestamp::read(&Value::from(nanos as f64 / 1e6)).ok()).flatten()
+    // In two parts: as a whole, nanoseconds of today have more digits than a double.
+    let milliseconds = (nanos / 1_000_000) as f64 + (nanos % 1_000_000) as f64 / 1e6;
+    (nanos > 0).then(|| Timestamp::read(&Value::from(milliseconds)).ok()).flatten()
 }
