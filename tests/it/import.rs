@@ -21,6 +21,15 @@ fn input(case: &Path) -> Outcome<PathBuf> {
     Ok(found.remove(0))
 }
 
+/// What else the command line says in a case: a list of texts in `args.json`, or nothing.
+fn more_args(case: &Path) -> Outcome<Vec<String>> {
+    let path = case.join("args.json");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+}
+
 /// What a person would check by hand: every event, and the report without sizes.
 fn summary(trace: &Value, about: &Value) -> Value {
     let mut report = about["report"].clone();
@@ -52,7 +61,8 @@ fn recordings_become_the_events_that_stand_beside_them() -> Outcome<()> {
         let env = TestEnv::new()?;
         let input = input(&case)?;
         let args = ["--out", "trace.json", "--format", "json"];
-        let out = HostCli::new(&env)?.arg("import").arg(&input).args(args).output()?;
+        let command = HostCli::new(&env)?.arg("import").arg(&input).args(args);
+        let out = command.args(more_args(&case)?).output()?;
         let got = if out.code == Some(0) {
             let trace: Value = serde_json::from_str(&env.read("trace.json")?)?;
             summary(&trace, &out.json()?)

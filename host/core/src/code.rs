@@ -138,7 +138,7 @@ codes! {
     /// The same id stands twice.
     IdDuplicate = "id-duplicate", Invalid, Caller, AfterChange, "make the ids unique";
     /// There are more entries than the limit allows.
-    TooMany = "too-many", Invalid, Caller, AfterChange, "take a part of it, as the message says, or split the file";
+    TooMany = "too-many", Invalid, Caller, AfterChange, "take one session with `--session N`, or split the file";
     /// The content matches no format that can be imported.
     FormatUnknown = "format-unknown", Invalid, Caller, AfterChange, "name the format with `--from`";
     /// A recording holds no call that could become a step.

@@ -135,6 +135,32 @@ fn what_was_recorded_comes_back_unchanged() {
     assert!(!schema.allows(&json!({"inputs": {}, "events": [{"id": "a"}]})));
 }
 
+/// T03: the other names that Trace v1 allows, each where the first name is missing.
+#[test]
+fn aliases_of_trace_v1_are_read() {
+    let event = with_event(r#""depends_on":["x","y"]"#);
+    let trace = parse(event.as_bytes(), Limits::default()).unwrap();
+    let names: Vec<&str> = trace.events[0].dependencies.iter().map(|id| id.as_str()).collect();
+    assert_eq!(names, ["x", "y"]);
+    for version in ["", r#""version":"1","#, r#""version":"1.0","#, r#""trace_version":"1","#] {
+        for ir in ["", r#""trace_ir_version":1,"#, r#""trace_ir_version":"1","#] {
+            let text = format!(r#"{{{version}{ir}"inputs":{{}},"events":[]}}"#);
+            assert!(parse(text.as_bytes(), Limits::default()).is_ok(), "{text}");
+        }
+    }
+}
+
+/// T03: depth is checked while reading, so that no input exhausts the stack.
+#[test]
+fn very_deep_input_is_refused() {
+    for open in ["[", "{\"a\":"] {
+        let text = format!(r#"{{"inputs":{{}},"events":{}"#, open.repeat(100_000));
+        assert_eq!(parse(text.as_bytes(), Limits::default()).unwrap_err().code(), Code::JsonTooDeep);
+        let imported = import_bytes(text.as_bytes(), &ImportOptions::default());
+        assert_eq!(imported.unwrap_err().code(), Code::JsonTooDeep);
+    }
+}
+
 /// T04: only three words mean success.
 #[test]
 fn a_status_is_a_success_only_if_it_says_so() {

@@ -44,6 +44,35 @@ struct Tool {
     is_wire: bool,
 }
 
+impl Tool {
+    fn holds(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.attributes.contains_key(*key))
+    }
+
+    /// Takes what this span leaves open from another one of the same call.
+    fn complete(&mut self, mut twin: Tool) {
+        for keys in [&ARGUMENTS, &RESULTS] {
+            if self.holds(keys) {
+                continue;
+            }
+            let found = keys.iter().find_map(|key| Some((*key, twin.attributes.remove(*key)?)));
+            if let Some((key, value)) = found {
+                self.attributes.insert(key.to_owned(), value);
+                // A result and whether it is that of a failure belong together.
+                self.failed |= twin.failed && keys == &RESULTS;
+            }
+        }
+        let content = ARGUMENTS.iter().chain(&RESULTS);
+        content.for_each(|key| drop(twin.attributes.remove(*key)));
+        if !self.failed {
+            twin.attributes.remove("error.type");
+        }
+        for (key, value) in twin.attributes {
+            self.attributes.entry(key).or_insert(value);
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Spans {
     parents: HashMap<String, String>,
@@ -71,16 +100,19 @@ impl Reader for Spans {
         tools.sort_by_key(|tool| tool.start);
         let names: HashMap<String, (String, bool)> =
             tools.iter().map(|tool| (tool.id.clone(), (tool.name.clone(), tool.is_wire))).collect();
+        let (outer, inner): (Vec<Tool>, Vec<Tool>) =
+            tools.into_iter().partition(|tool| self.outermost(&tool.id, &names) == tool.id);
+        let mut twins: HashMap<String, Vec<Tool>> = HashMap::new();
+        for tool in inner {
+            calls.repeat();
+            twins.entry(self.outermost(&tool.id, &names)).or_default().push(tool);
+        }
         let mut without = 0;
-        for tool in tools {
-            let around = self.around(&tool.id, &names);
-            let is_twice = |outer: &String| {
-                names.get(outer).is_some_and(|(name, wire)| *name == tool.name && (tool.is_wire || *wire))
-            };
-            if around.as_ref().is_some_and(is_twice) {
-                calls.repeat();
-                continue;
+        for mut tool in outer {
+            for twin in twins.remove(&tool.id).into_iter().flatten() {
+                tool.complete(twin);
             }
+            let around = self.around(&tool.id, &names).map(|id| self.outermost(&id, &names));
             without += usize::from(!read_tool(tool, around, calls));
         }
         if without > 0 {
@@ -112,12 +144,18 @@ impl Spans {
             || is("traceloop.span.kind", "tool")
             || title.starts_with("execute_tool ")
             || attributes.contains_key("gen_ai.tool.name") && attributes.contains_key("tool_arguments");
-        let is_wire = !is_call && is("mcp.method.name", "tools/call");
+        // The convention for MCP puts both names on one span.
+        let is_wire = is("mcp.method.name", "tools/call");
         if !is_call && !is_wire {
             return;
         }
         if !is_named {
             return calls.refuse(place, "a span of a tool without a `spanId`");
+        }
+        let is_bare = !NAMES.iter().any(|key| attributes.contains_key(*key))
+            || !ARGUMENTS.iter().any(|key| attributes.contains_key(*key));
+        if title.starts_with("handoff to ") && is_bare {
+            return calls.refuse(place, "a handoff to another agent, which is no call of a tool");
         }
         let name = NAMES.iter().find_map(|key| attributes.get(*key)?.as_str()).map(str::to_owned);
         let name = name.unwrap_or_else(|| {
@@ -127,10 +165,27 @@ impl Spans {
         let code = span.get("status").and_then(|status| status.get("code"));
         let failed = code.is_some_and(|code| *code == 2 || *code == "STATUS_CODE_ERROR" || *code == "2")
             || attributes.contains_key("error.type");
-        let message = span.get("status").and_then(|status| status.get("message")).cloned();
+        let message = span.get("status").and_then(|status| status.get("message"));
+        let message = message.filter(|message| message.as_str() != Some("")).cloned();
         let (start, end) = (nanos(span.get("startTimeUnixNano")), nanos(span.get("endTimeUnixNano")));
         let message = message.or_else(|| attributes.get("error.type").cloned()).unwrap_or_default();
         self.tools.push(Tool { place, id, name, attributes, start, end, failed, message, is_wire });
+    }
+
+    /// The outermost span of a call: the protocol's span around or within the agent's is the same call.
+    fn outermost(&self, id: &str, tools: &HashMap<String, (String, bool)>) -> String {
+        let mut own = id.to_owned();
+        for _ in 0..MAX_LEVELS {
+            let (Some(outer), Some((name, wire))) = (self.around(&own, tools), tools.get(&own)) else {
+                break;
+            };
+            let is_same = tools.get(&outer).is_some_and(|(other, w)| other == name && (*wire || *w));
+            if !is_same {
+                break;
+            }
+            own = outer;
+        }
+        own
     }
 
     /// The call in which a call was made.
@@ -243,5 +298,7 @@ fn nanos(value: Option<&Value>) -> u64 {
 }
 
 fn time(nanos: u64) -> Option<Timestamp> {
-    (nanos > 0).then(|| Timestamp::read(&Value::from(nanos as f64 / 1e6)).ok()).flatten()
+    // In two parts: as a whole, nanoseconds of today have more digits than a double.
+    let milliseconds = (nanos / 1_000_000) as f64 + (nanos % 1_000_000) as f64 / 1e6;
+    (nanos > 0).then(|| Timestamp::read(&Value::from(milliseconds)).ok()).flatten()
 }

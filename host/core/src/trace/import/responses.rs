@@ -49,9 +49,7 @@ impl Reader for Items {
         if let Value::Array(list) = value {
             return read_list(place, list, calls);
         }
-        if let Some(response) = value.get_mut("response").map(Value::take).filter(Value::is_object) {
-            self.record(&places::at(place, "/response"), response, calls);
-        }
+        let response = value.get_mut("response").map(Value::take).filter(Value::is_object);
         let is_one = is_item(&value) || kind(&value).ends_with("_call");
         for key in LISTS.into_iter().filter(|_| !is_one) {
             if let Some(Value::Array(list)) = value.get_mut(key).map(Value::take) {
@@ -60,6 +58,10 @@ impl Reader for Items {
         }
         if is_one {
             read_item(place, value, calls);
+        }
+        // What was given to the model came before what it gave.
+        if let Some(response) = response {
+            self.record(&places::at(place, "/response"), response, calls);
         }
     }
 
@@ -119,7 +121,7 @@ fn read_item(place: &Place, mut item: Value, calls: &mut Calls) {
             let error = item.get_mut("error").map(Value::take).filter(|error| !error.is_null());
             let output = item.get_mut("output").map(Value::take).filter(|output| !output.is_null());
             let answer = match (error, output) {
-                (Some(error), _) => Answer::new(place, error, Status::failed()),
+                (Some(error), _) => Answer::new(place, content::value_of_content(error).0, Status::failed()),
                 (None, Some(output)) => {
                     Answer::new(place, content::value_of_content(output).0, Status::success())
                 }
