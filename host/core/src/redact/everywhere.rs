@@ -3,7 +3,8 @@
 //! Owns the forms in which a secret may stand (as it is, escaped in JSON, percent-encoded) and the search for
 //! all of them at once. Refuses to find new ones.
 //!
-//! **Invariant:** every form of one secret leads to the same marker.
+//! **Invariant:** every form of one secret leads to the same marker; only one with quotes or backslashes, inside
+//! JSON inside JSON, may get another.
 
 use std::collections::HashMap;
 use std::ops::Range;
