@@ -334,6 +334,28 @@ impl<'t> Index<'t> {
         self.places.get(id as usize)
     }
 
+    /// Whether a key on the path to a place is its value, as in a map keyed by id.
+    pub(super) fn is_named(&self, id: u32) -> bool {
+        let Some(place) = self.place(id) else { return false };
+        let number;
+        let value = match place.value {
+            Value::String(text) => text.as_str(),
+            Value::Number(found) => {
+                number = found.to_string();
+                &number
+            }
+            _ => return false,
+        };
+        let mut here = Some(place);
+        while let Some(place) = here {
+            if matches!(place.step, Way::Key) && self.names.text(place.name) == Some(value) {
+                return true;
+            }
+            here = self.place(place.parent);
+        }
+        false
+    }
+
     /// The lists that a place is in an item of, the outermost last, each with the item's index.
     pub(super) fn items_of(&self, id: u32) -> Vec<(u32, usize)> {
         let mut found = Vec::new();
