@@ -16,6 +16,7 @@ use super::score::{Doubt, Scored, Wanted, Weight, score, weight};
 use super::several::{Inputs, Other};
 use super::{Accept, Kept, Options};
 use crate::code::Code;
+use crate::effect::Effect;
 use crate::problem::{Place, Problem, Problems, child, item};
 use crate::trace::Trace;
 use crate::workflow::{Decision, Expr, Reference, Source, Verdict};
@@ -315,6 +316,14 @@ impl<'t> State<'t, '_> {
             self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
             return true;
         }
+        if !by_person && best.doubt == Some(Doubt::Restated) {
+            if is_container {
+                return false;
+            }
+            let reason = "so common a value in what a write returned restates the state".to_owned();
+            self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
+            return true;
+        }
         // Sources that agree wherever recordings differ are one and the same as far as anybody has seen.
         if !by_person
             && !varies
@@ -400,7 +409,14 @@ impl<'t> State<'t, '_> {
                     return None;
                 }
                 let tool = self.tools.get(place.source as usize).copied().unwrap_or(INPUTS);
-                let scored = score(&self.index, id, &wanted, self.index.names.words(tool), declared)?;
+                let mut scored = score(&self.index, id, &wanted, self.index.names.words(tool), declared)?;
+                if weight == Weight::Weak
+                    && !declared
+                    && !place.is_whole_number()
+                    && self.writes(place.source)
+                {
+                    scored.doubt = Some(Doubt::Restated);
+                }
                 if known_before {
                     let speaks = place.echo && scored.likeness >= SAME && scored.doubt.is_none();
                     echoes.extend(speaks.then_some(scored));
@@ -420,6 +436,12 @@ impl<'t> State<'t, '_> {
             ranked.splice(0..0, echoes.into_iter().take(1));
         }
         ranked
+    }
+
+    /// Whether a call is known to change something.
+    fn writes(&self, node: u32) -> bool {
+        let effect = self.kept.get(node as usize).map(|kept| kept.facts.effect);
+        effect.is_some_and(|effect| !effect.is_read_only() && effect != Effect::Unknown)
     }
 
     /// Whether a call was still running when another one began.

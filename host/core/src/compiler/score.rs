@@ -90,6 +90,8 @@ pub(super) struct Wanted<'a> {
 pub(super) enum Doubt {
     /// A key on the path to it is the value: the reference would be a literal in disguise.
     Named,
+    /// A write returned it, and so common a value is the state restated more often than data.
+    Restated,
 }
 
 /// A candidate and what speaks for it.

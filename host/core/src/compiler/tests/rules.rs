@@ -54,3 +54,52 @@ fn a_path_that_names_its_value_is_a_choice() {
         }
     }
 }
+
+/// T05: what a write returns restates the state, so a flag or small number isn't taken from it by name alone.
+#[test]
+fn a_common_value_does_not_flow_from_a_write() {
+    let book = |effect: &str| {
+        event("book", json!({}), json!({"bags": 2, "code": "HX-4411"}), json!({"side_effect": effect}))
+    };
+    let computed = event("sum", json!({}), json!(2), json!({"side_effect": "write"}));
+    let declares = json!({"dependencies": ["book"]});
+    let rows: Vec<(&str, Vec<Value>, Value, Value, &[&str])> = vec![
+        ("from a write", vec![book("write")], json!({"bags": 2}), json!({}), &[]),
+        ("from a deletion", vec![book("delete")], json!({"bags": 2}), json!({}), &[]),
+        ("from a read", vec![book("read")], json!({"bags": 2}), json!({}), &["/bags <- book.bags"]),
+        ("a rare value", vec![book("write")], json!({"code": "HX-4411"}), json!({}), &["/code <- book.code"]),
+        ("declared", vec![book("write")], json!({"bags": 2}), declares, &["/bags <- book.bags"]),
+        ("all that a call computed", vec![computed], json!({"bags": 2}), json!({}), &["/bags <- sum"]),
+    ];
+    for (name, mut events, arguments, more, expected) in rows {
+        events.push(event("use", arguments, json!(null), more));
+        let workflow = compiled(json!({}), events);
+        assert_eq!(bound(&workflow, "use"), expected, "{name}");
+        let decision = &workflow.node(&"use".parse().unwrap()).unwrap().decisions[0];
+        assert_eq!(decision.candidates.is_empty(), !expected.is_empty(), "{name}: it is offered");
+    }
+}
+
+/// T05: a list or object of nothing but what the call was given is an echo, and no source.
+#[test]
+fn containers_of_echoes_are_echoes() {
+    let echo =
+        || read("first", json!({"items": ["f-1001", "f-1002"]}), json!({"new_items": ["f-1001", "f-1002"]}));
+    let rows: Vec<(&str, Vec<Value>, &[&str])> = vec![
+        ("only an echo", vec![echo()], &[]),
+        (
+            "its source is elsewhere",
+            vec![read("list", json!({}), json!({"new_items": ["f-1001", "f-1002"]})), echo()],
+            &["/new_items <- list.new_items"],
+        ),
+        (
+            "one item is new",
+            vec![read("first", json!({"id": "f-1001"}), json!({"new_items": ["f-1001", "f-1002"]}))],
+            &["/new_items <- first.new_items"],
+        ),
+    ];
+    for (name, mut events, expected) in rows {
+        events.push(read("use", json!({"new_items": ["f-1001", "f-1002"]}), json!(null)));
+        assert_eq!(bound(&compiled(json!({}), events), "use"), expected, "{name}");
+    }
+}
