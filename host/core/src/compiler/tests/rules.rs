@@ -1,9 +1,9 @@
-//! Values that are left as recorded although a place holds them: each row is a trace and what must hold.
+//! Rules of inference, as tables: each row is a trace and what must hold.
 
 use serde_json::{Value, json};
 
-use super::{bound, compiled, event, read};
-use crate::workflow::Verdict;
+use super::{bound, compiled, event, read, waits};
+use crate::workflow::{Verdict, parse, to_json, verify};
 
 /// T05: a path that names the value is a literal in disguise: it is offered, and any other place is better.
 #[test]
@@ -101,5 +101,74 @@ fn containers_of_echoes_are_echoes() {
     for (name, mut events, expected) in rows {
         events.push(read("use", json!({"new_items": ["f-1001", "f-1002"]}), json!(null)));
         assert_eq!(bound(&compiled(json!({}), events), "use"), expected, "{name}");
+    }
+}
+
+/// T05, T06, T08: outcomes measured in Trace2MCP 0.2.2, where a lost edge let nodes run side by side with a
+/// stale value, or a file couldn't be loaded again: each trace's bindings and waits, also after a round trip.
+#[test]
+fn measured_outcomes_hold_after_a_round_trip() {
+    let write = |id: &str, arguments: Value, more: Value| {
+        let mut all = json!({"side_effect": "write"});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event(id, arguments, json!(null), all)
+    };
+    let twice = || read("a", json!({}), json!({"id": "u-77001", "self": {"id": "u-77001"}}));
+    type Row = (&'static str, Value, Vec<Value>, &'static [&'static str], &'static [&'static str]);
+    let rows: Vec<Row> = vec![
+        (
+            "an id twice in one result orders its reader",
+            json!({}),
+            vec![twice(), read("end", json!({"user": "u-77001"}), json!(null))],
+            &["/user <- a.id"],
+            &["a"],
+        ),
+        (
+            "a declared dependency whose result has the value twice is data",
+            json!({}),
+            vec![
+                twice(),
+                event("end", json!({"user": "u-77001"}), json!(null), json!({"dependencies": ["a"]})),
+            ],
+            &["/user <- a.id"],
+            &["a"],
+        ),
+        (
+            "an id that a second call echoes orders both",
+            json!({}),
+            vec![
+                read("find", json!({"q": "roses"}), json!({"items": [{"id": "f-1001"}]})),
+                read("get", json!({"id": "f-1001"}), json!({"id": "f-1001", "state": "open"})),
+                write("end", json!({"id": "f-1001"}), json!({})),
+            ],
+            &["/id <- find.items[0].id"],
+            &["find", "get"],
+        ),
+        (
+            "a read of a key waits for its write",
+            json!({}),
+            vec![
+                write("put", json!({}), json!({"writes": ["k"]})),
+                event("end", json!({}), json!(null), json!({"reads": ["k"]})),
+            ],
+            &[],
+            &["put"],
+        ),
+        (
+            "an empty key is no whole input",
+            json!({"": "value-1", "b": 2}),
+            vec![read("end", json!({"x": "value-1"}), json!(null))],
+            &["/x <- input \"\""],
+            &[],
+        ),
+    ];
+    for (name, inputs, events, expected, before) in rows {
+        let workflow = compiled(inputs, events);
+        let file = to_json(workflow.workflow()).to_string();
+        let (back, claimed) = parse(file.as_bytes(), crate::json::Limits::default()).unwrap();
+        let back = verify(back, Some(claimed)).unwrap();
+        assert_eq!(back.workflow(), workflow.workflow(), "{name}");
+        assert_eq!(bound(&back, "end"), expected, "{name}");
+        assert_eq!(waits(&back, "end"), before, "{name}");
     }
 }
