@@ -1,10 +1,11 @@
-//! Items of lists: which of them would be taken again, and which the session chose.
+//! Items of lists and of maps: which of them would be taken again, and which the session chose.
 //!
 //! Owns that rule, and the making of arguments from what is left bound. Refuses to guess at reasons for a
 //! choice: whoever ran the session had one, and the recording doesn't hold it.
 //!
 //! **Invariant:** an item is bound only if it is the first of its list, or calls of one tool take the items
-//! of that list one after the other from the first on.
+//! of that list one after the other from the first on. A value whose path names the value itself is never
+//! bound.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,9 +15,11 @@ use super::infer::Inferred;
 use crate::problem::{child, item};
 use crate::workflow::{Expr, Reference, Verdict};
 
-const REASON: &str = "the session chose this item of a list; why isn't recorded";
+const CHOSEN: &str = "the session chose this item of a list; why isn't recorded";
 
-/// An argument value that was found in an item of a list.
+const NAMED: &str = "the path to it names the value itself: another run finds the same there or nothing";
+
+/// An argument value that was found in an item of a list, or in a map under a key that is the value.
 pub(super) struct Pick {
     node: u32,
     decision: usize,
@@ -26,10 +29,12 @@ pub(super) struct Pick {
     within: Option<usize>,
     /// The lists it is in and the index in each.
     steps: Vec<(u32, usize)>,
+    /// The path to it names it.
+    named: bool,
 }
 
 impl Pick {
-    /// Nothing if the value is in no list.
+    /// Nothing if the value is in no list and its path doesn't name it.
     pub(super) fn of(
         node: u32,
         decision: usize,
@@ -37,9 +42,10 @@ impl Pick {
         tool: u32,
         within: Option<usize>,
         steps: Vec<(u32, usize)>,
+        named: bool,
     ) -> Option<Pick> {
         let taker = (tool, pointer.to_owned());
-        (!steps.is_empty()).then_some(Pick { node, decision, taker, within, steps })
+        (named || !steps.is_empty()).then_some(Pick { node, decision, taker, within, steps, named })
     }
 }
 
@@ -66,7 +72,7 @@ pub(super) fn settle(picks: &[Pick], all: &mut [Inferred]) {
     for pick in picks {
         let walked =
             |(list, _): &(u32, usize)| walks.get(&(&pick.taker, *list)).is_some_and(|walk| walk.in_order);
-        if pick.steps.iter().all(walked) {
+        if !pick.named && pick.steps.iter().all(walked) {
             continue;
         }
         if let Some(inferred) = all.get_mut(pick.node as usize) {
@@ -80,7 +86,7 @@ fn leave(pick: &Pick, inferred: &mut Inferred) {
     let Some(chosen) = decision.chosen.take() else { return };
     decision.candidates.insert(0, chosen);
     decision.verdict = Verdict::Choice;
-    decision.reasons = vec![REASON.to_owned()];
+    decision.reasons = vec![if pick.named { NAMED } else { CHOSEN }.to_owned()];
     let Some(list) = pick.within.and_then(|end| pick.taker.1.get(..end)) else { return };
     // Some items were chosen in the session. To bind the others would mix old values with new ones.
     let inside = |pointer: &str| pointer.strip_prefix(list).is_some_and(|rest| rest.starts_with('/'));

@@ -41,7 +41,7 @@ pub(super) struct Place<'t> {
     pub(super) depth: u32,
     /// It is all that the call returned, but for the names it stands under.
     alone: bool,
-    /// The call was given this value itself.
+    /// The call was given this value itself, or every leaf of it.
     pub(super) echo: bool,
     parent: u32,
     step: Way,
@@ -183,7 +183,7 @@ impl<'t> Index<'t> {
         here: Here,
         texts: &mut std::slice::Iter<'t, Value>,
         given: &dyn Fn(u64) -> bool,
-    ) -> u64 {
+    ) -> (u64, Option<bool>) {
         let id = u32::try_from(self.places.len()).unwrap_or(NONE);
         self.places.push(Place {
             source: here.source,
@@ -199,6 +199,9 @@ impl<'t> Index<'t> {
             previous: NONE,
         });
         let below = Here { parent: id, depth: here.depth + 1, ..here };
+        // Whether all leaves are echoes; nothing if there are none.
+        let mut echo = None;
+        let both = |a: Option<bool>, b: Option<bool>| a.zip(b).map(|(a, b)| a && b).or(a).or(b);
         let (typed, loose) = match value {
             Value::Object(map) => {
                 let mut sum = 0u64;
@@ -207,7 +210,8 @@ impl<'t> Index<'t> {
                     let step = Way::Key;
                     let alone = here.alone && map.len() == 1;
                     let below = Here { step, name, around: here.name, alone, ..below };
-                    let hash = self.walk(child, below, texts, given);
+                    let (hash, below) = self.walk(child, below, texts, given);
+                    echo = both(echo, below);
                     sum = sum.wrapping_add(member_hash(key, hash));
                 }
                 let hash = mix(5, sum);
@@ -217,13 +221,19 @@ impl<'t> Index<'t> {
                 let mut sum = 0u64;
                 for (index, child) in list.iter().enumerate() {
                     let step = Way::Index(u32::try_from(index).unwrap_or(NONE));
-                    let hash = self.walk(child, Here { step, alone: false, ..below }, texts, given);
+                    let here = Here { step, alone: false, ..below };
+                    let (hash, below) = self.walk(child, here, texts, given);
+                    echo = both(echo, below);
                     sum = mix(sum, hash);
                 }
                 let hash = mix(6, sum);
                 (hash, hash)
             }
-            scalar => (typed_hash(scalar), loose_hash(scalar)),
+            scalar => {
+                let loose = loose_hash(scalar);
+                echo = Some(given(loose));
+                (typed_hash(scalar), loose)
+            }
         };
         if let Value::String(text) = value
             && holds_json(text)
@@ -232,8 +242,8 @@ impl<'t> Index<'t> {
             let below = Here { step: Way::Json, ..below };
             self.walk(inner, below, &mut [].iter(), given);
         }
-        self.link(loose, id, given(loose));
-        typed
+        self.link(loose, id, echo == Some(true));
+        (typed, echo)
     }
 
     fn link(&mut self, hash: u64, id: u32, echo: bool) {
@@ -332,6 +342,28 @@ impl<'t> Index<'t> {
 
     pub(super) fn place(&self, id: u32) -> Option<&Place<'t>> {
         self.places.get(id as usize)
+    }
+
+    /// Whether a key on the path to a place is its value, as in a map keyed by id.
+    pub(super) fn is_named(&self, id: u32) -> bool {
+        let Some(place) = self.place(id) else { return false };
+        let number;
+        let value = match place.value {
+            Value::String(text) => text.as_str(),
+            Value::Number(found) => {
+                number = found.to_string();
+                &number
+            }
+            _ => return false,
+        };
+        let mut here = Some(place);
+        while let Some(place) = here {
+            if matches!(place.step, Way::Key) && self.names.text(place.name) == Some(value) {
+                return true;
+            }
+            here = self.place(place.parent);
+        }
+        false
     }
 
     /// The lists that a place is in an item of, the outermost last, each with the item's index.

@@ -12,10 +12,11 @@ use serde_json::{Map, Value};
 use super::choice::{self, Pick};
 use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same, words_of};
 use super::names::{ALIKE, SAME, STRONG};
-use super::score::{Scored, Wanted, Weight, score, weight};
+use super::score::{Doubt, Scored, Wanted, Weight, score, weight};
 use super::several::{Inputs, Other};
 use super::{Accept, Kept, Options};
 use crate::code::Code;
+use crate::effect::Effect;
 use crate::problem::{Place, Problem, Problems, child, item};
 use crate::trace::Trace;
 use crate::workflow::{Decision, Expr, Reference, Source, Verdict};
@@ -315,6 +316,14 @@ impl<'t> State<'t, '_> {
             self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
             return true;
         }
+        if !by_person && best.doubt == Some(Doubt::Restated) {
+            if is_container {
+                return false;
+            }
+            let reason = "so common a value in what a write returned restates the state".to_owned();
+            self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
+            return true;
+        }
         // Sources that agree wherever recordings differ are one and the same as far as anybody has seen.
         if !by_person
             && !varies
@@ -334,7 +343,8 @@ impl<'t> State<'t, '_> {
             let decision = frame.made.decisions.len();
             let steps = self.index.items_of(best.place);
             let tool = self.tools.get(frame.number as usize).copied().unwrap_or(INPUTS);
-            self.picks.extend(Pick::of(frame.number, decision, pointer, tool, list, steps));
+            let named = best.doubt == Some(Doubt::Named);
+            self.picks.extend(Pick::of(frame.number, decision, pointer, tool, list, steps, named));
         }
         let verdict = match best.source {
             INPUTS => {
@@ -399,9 +409,17 @@ impl<'t> State<'t, '_> {
                     return None;
                 }
                 let tool = self.tools.get(place.source as usize).copied().unwrap_or(INPUTS);
-                let scored = score(&self.index, id, &wanted, self.index.names.words(tool), declared)?;
+                let mut scored = score(&self.index, id, &wanted, self.index.names.words(tool), declared)?;
+                if weight == Weight::Weak
+                    && !declared
+                    && !place.is_whole_number()
+                    && self.writes(place.source)
+                {
+                    scored.doubt = Some(Doubt::Restated);
+                }
                 if known_before {
-                    echoes.extend((place.echo && scored.likeness >= SAME).then_some(scored));
+                    let speaks = place.echo && scored.likeness >= SAME && scored.doubt.is_none();
+                    echoes.extend(speaks.then_some(scored));
                     return None;
                 }
                 Some(scored)
@@ -409,13 +427,21 @@ impl<'t> State<'t, '_> {
             .collect();
         // Inputs count as before the first node.
         let order = |scored: &Scored| (scored.source.wrapping_add(1), scored.depth, scored.place);
-        ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| order(a).cmp(&order(b))));
+        let best_first =
+            |a: &Scored, b: &Scored| b.score.total_cmp(&a.score).then_with(|| order(a).cmp(&order(b)));
+        ranked.sort_by(|a, b| a.doubt.is_some().cmp(&b.doubt.is_some()).then_with(|| best_first(a, b)));
         // An echo under the argument's own name says what the value is, where its source calls it otherwise.
         if ranked.first().is_some_and(|best| best.source != INPUTS && best.likeness < STRONG) {
             echoes.sort_by_key(order);
             ranked.splice(0..0, echoes.into_iter().take(1));
         }
         ranked
+    }
+
+    /// Whether a call is known to change something.
+    fn writes(&self, node: u32) -> bool {
+        let effect = self.kept.get(node as usize).map(|kept| kept.facts.effect);
+        effect.is_some_and(|effect| !effect.is_read_only() && effect != Effect::Unknown)
     }
 
     /// Whether a call was still running when another one began.
@@ -572,7 +598,8 @@ fn rivals(value: &Value, best: &Scored, ranked: &[Scored]) -> Option<String> {
     }
     let close = |other: &&Scored| {
         let deeper = other.source == best.source && other.depth > best.depth;
-        other.place != best.place && best.score - other.score < CLOSE && !deeper
+        let named = other.doubt == Some(Doubt::Named);
+        other.place != best.place && best.score - other.score < CLOSE && !deeper && !named
     };
     let count = ranked.iter().filter(close).count();
     (count > 0).then(|| format!("{} places hold this value and no name tells them apart", count + 1))

@@ -85,6 +85,15 @@ pub(super) struct Wanted<'a> {
     pub(super) words: &'a [String],
 }
 
+/// What speaks against a candidate, whatever speaks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// A key on the path to it is the value: the reference would be a literal in disguise.
+    Named,
+    /// A write returned it, and so common a value is the state restated more often than data.
+    Restated,
+}
+
 /// A candidate and what speaks for it.
 #[derive(Debug, Clone)]
 pub(super) struct Scored {
@@ -95,6 +104,7 @@ pub(super) struct Scored {
     pub(super) likeness: f64,
     pub(super) declared: bool,
     pub(super) convert: Option<Convert>,
+    pub(super) doubt: Option<Doubt>,
 }
 
 impl Scored {
@@ -129,7 +139,9 @@ pub(super) fn score(
     score += if wanted.weight == Weight::Strong || whole_number { 2.0 } else { 0.0 };
     score += if declared { 3.0 } else { 0.0 };
     score += if convert.is_none() { 0.25 } else { 0.0 };
-    Some(Scored { place: id, source: place.source, depth: place.depth, score, likeness, declared, convert })
+    let doubt = index.is_named(id).then_some(Doubt::Named);
+    let (source, depth) = (place.source, place.depth);
+    Some(Scored { place: id, source, depth, score, likeness, declared, convert, doubt })
 }
 
 fn likeness_of(index: &Index<'_>, place: &Place<'_>, wanted: &[String], tool_words: &[String]) -> f64 {

@@ -10,6 +10,7 @@ use crate::workflow::{Expr, VerifiedWorkflow, parse, to_json, verify};
 mod effects;
 mod order;
 mod properties;
+mod rules;
 mod secrets;
 
 fn trace_of(inputs: Value, events: Vec<Value>) -> Trace {
