@@ -112,7 +112,8 @@ fn block_on(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
 
 /// One thread is enough: guests have their own.
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Failure::new(t2m_core::code::Code::Internal, format!("no async runtime: {error}"))
-    })
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(t2m_core::code::Code::Internal, format!("no async runtime: {error}")))
 }

@@ -61,7 +61,10 @@ fn measure(count: usize) -> Result<String, Box<dyn std::error::Error>> {
     let mut last = None;
     let start = cpu_seconds()?;
     while let Some(trace) = traces.pop() {
-        last = Some(compile(trace, &Options { claims: t2m_core::compiler::Claims::Believe, ..Options::default() }));
+        last = Some(compile(
+            trace,
+            &Options { claims: t2m_core::compiler::Claims::Believe, ..Options::default() },
+        ));
     }
     let seconds = (cpu_seconds()? - start) / rounds as f64;
     let compiled = last.ok_or("nothing was compiled")?;

@@ -422,7 +422,12 @@ mod tests {
     }
 
     fn workflow() -> Workflow {
-        compile(session("Porto", "h-77810", vec![]), &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow
+        compile(
+            session("Porto", "h-77810", vec![]),
+            &Options { claims: Claims::Believe, ..Options::default() },
+        )
+        .unwrap()
+        .workflow
     }
 
     /// T15: each argument of a further recording agrees, differs or can't be bound, each with its place.

@@ -548,7 +548,9 @@ mod tests {
     /// T29: two workflows; renamed nodes are found by their tool, and references follow the new names.
     #[test]
     fn workflows_are_compared_by_meaning() {
-        let compiled = |trace| compile(trace, &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow;
+        let compiled = |trace| {
+            compile(trace, &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow
+        };
         let one = compiled(hotel("Porto"));
         assert!(workflows(&one, &one.clone()).is_same());
         let mut renamed = hotel("Porto");

@@ -122,9 +122,7 @@ impl Compile {
         // What is written must be readable: an argument may nest so deep that its expression doesn't.
         let bytes = document.to_string().into_bytes();
         let read_back = workflow::parse(&bytes, Limits { bytes: usize::MAX, ..Limits::default() });
-        read_back
-            .and_then(|(workflow, digest)| workflow::verify(workflow, Some(digest)))
-            .in_file(file)?;
+        read_back.and_then(|(workflow, digest)| workflow::verify(workflow, Some(digest))).in_file(file)?;
         write_or_print(
             self.out.as_deref(),
             &document,

@@ -418,7 +418,10 @@ impl<'t> State<'t, '_> {
                     scored.doubt = Some(Doubt::Restated);
                 }
                 if known_before {
-                    let speaks = place.echo && scored.likeness >= SAME && scored.doubt.is_none();
+                    let speaks = place.echo
+                        && scored.likeness >= SAME
+                        && scored.doubt.is_none()
+                        && !self.was_given(place.source, value, wanted.words);
                     echoes.extend(speaks.then_some(scored));
                     return None;
                 }
@@ -430,12 +433,22 @@ impl<'t> State<'t, '_> {
         let best_first =
             |a: &Scored, b: &Scored| b.score.total_cmp(&a.score).then_with(|| order(a).cmp(&order(b)));
         ranked.sort_by(|a, b| a.doubt.is_some().cmp(&b.doubt.is_some()).then_with(|| best_first(a, b)));
-        // An echo under the argument's own name says what the value is, where its source calls it otherwise.
+        // An echo under the argument's own name says what the value is, where its source calls it otherwise. A
+        // call that was given the value under that very name adds nothing by returning it.
         if ranked.first().is_some_and(|best| best.source != INPUTS && best.likeness < STRONG) {
             echoes.sort_by_key(order);
             ranked.splice(0..0, echoes.into_iter().take(1));
         }
         ranked
+    }
+
+    /// Whether a call was given a value under a name of these words.
+    fn was_given(&self, node: u32, value: &Value, words: &[String]) -> bool {
+        let arguments = self.kept.get(node as usize).map(|kept| &kept.event.arguments);
+        arguments
+            .into_iter()
+            .flatten()
+            .any(|(key, given)| same(given, value) && super::names::words(key).as_slice() == words)
     }
 
     /// Whether a call is known to change something.

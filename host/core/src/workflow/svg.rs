@@ -428,7 +428,11 @@ mod tests {
 
     fn verified(events: Vec<Value>) -> VerifiedWorkflow {
         let trace = from_value(&json!({"inputs": {}, "events": events})).unwrap();
-        verify(compile(trace, &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow, None).unwrap()
+        verify(
+            compile(trace, &Options { claims: Claims::Believe, ..Options::default() }).unwrap().workflow,
+            None,
+        )
+        .unwrap()
     }
 
     /// T29: edges of data and of order look different, effects are told apart without colour, and no name

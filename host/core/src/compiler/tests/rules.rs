@@ -9,7 +9,8 @@ use crate::workflow::{Verdict, parse, to_json, verify};
 #[test]
 fn a_path_that_names_its_value_is_a_choice() {
     let variants = || read("product", json!({}), json!({"variants": {"83491": {"item_id": "83491"}}}));
-    let rows: Vec<(&str, Vec<Value>, &str, Value, &[&str], Option<&str>)> = vec![
+    type Row<'r> = (&'r str, Vec<Value>, &'r str, Value, &'r [&'r str], Option<&'r str>);
+    let rows: Vec<Row<'_>> = vec![
         (
             "a map keyed by id",
             vec![read("user", json!({}), json!({"methods": {"card-95": {"id": "card-95"}}}))],
@@ -63,7 +64,8 @@ fn a_common_value_does_not_flow_from_a_write() {
     };
     let computed = event("sum", json!({}), json!(2), json!({"side_effect": "write"}));
     let declares = json!({"dependencies": ["book"]});
-    let rows: Vec<(&str, Vec<Value>, Value, Value, &[&str])> = vec![
+    type Row<'r> = (&'r str, Vec<Value>, Value, Value, &'r [&'r str]);
+    let rows: Vec<Row<'_>> = vec![
         ("from a write", vec![book("write")], json!({"bags": 2}), json!({}), &[]),
         ("from a deletion", vec![book("delete")], json!({"bags": 2}), json!({}), &[]),
         ("from a read", vec![book("read")], json!({"bags": 2}), json!({}), &["/bags <- book.bags"]),
