@@ -63,7 +63,7 @@ impl Seed {
 }
 
 /// The clocks of one call.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct VirtualClock {
     /// Nanoseconds since the call began.
     passed: Arc<AtomicU64>,

@@ -56,7 +56,8 @@ pub(crate) struct State {
     limits: Limits,
     deadline: Instant,
     table: ResourceTable,
-    wasi: WasiCtx,
+    /// Made when the call begins, or when a start that runs ahead of its call asks for it.
+    wasi: Option<WasiCtx>,
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
@@ -82,8 +83,8 @@ impl State {
             limits,
             deadline: Instant::now(),
             table,
-            wasi: WasiCtxBuilder::new().build(),
-            clock: VirtualClock::of_run(""),
+            wasi: None,
+            clock: VirtualClock::default(),
             stdout: MemoryOutputPipe::new(limits.stdio_bytes),
             stderr: MemoryOutputPipe::new(limits.stdio_bytes),
             host_was_used: false,
@@ -114,7 +115,7 @@ impl State {
         }
         self.clock = VirtualClock::of_run(run);
         self.clock.install(&mut wasi);
-        self.wasi = wasi.build();
+        self.wasi = Some(wasi.build());
         self.serving = serving;
         self.deadline = Instant::now() + wall;
         self.long = long;
@@ -211,7 +212,8 @@ pub(crate) fn printable(text: &str) -> String {
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.host_was_used = true;
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        let ctx = self.wasi.get_or_insert_with(|| WasiCtxBuilder::new().build());
+        WasiCtxView { ctx, table: &mut self.table }
     }
 }
 
