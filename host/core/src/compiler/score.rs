@@ -27,17 +27,22 @@ pub(super) enum Weight {
 const SMALL: f64 = 20.0;
 
 pub(super) fn weight(value: &Value) -> Weight {
+    // A redacted secret says nothing of where it came from, whole, in a text or in a list.
+    unmarked(value).unwrap_or(Weight::Never)
+}
+
+/// The weight of a value without a marker; nothing if there is one in it.
+fn unmarked(value: &Value) -> Option<Weight> {
     match value {
-        Value::Null => Weight::Never,
-        Value::Bool(_) => Weight::Weak,
+        Value::Null => Some(Weight::Never),
+        Value::Bool(_) => Some(Weight::Weak),
         Value::Number(number) => {
             let size = number.as_f64().unwrap_or_default().abs();
-            number_weight(size, number.is_f64())
+            Some(number_weight(size, number.is_f64()))
         }
-        // A redacted secret says nothing of where it came from, whole, in a text or in a list.
-        held if redact::find_marker(held).is_some() => Weight::Never,
-        Value::String(text) => text_weight(text),
+        Value::String(text) => (!redact::holds_marker(text)).then(|| text_weight(text)),
         Value::Array(list) => heaviest(list.iter()),
+        Value::Object(map) if map.keys().any(|key| redact::holds_marker(key)) => None,
         Value::Object(map) => heaviest(map.values()),
     }
 }
@@ -74,8 +79,8 @@ fn text_weight(text: &str) -> Weight {
     }
 }
 
-fn heaviest<'v>(values: impl Iterator<Item = &'v Value>) -> Weight {
-    values.map(weight).max().unwrap_or(Weight::Never)
+fn heaviest<'v>(mut values: impl Iterator<Item = &'v Value>) -> Option<Weight> {
+    values.try_fold(Weight::Never, |most, value| Some(most.max(unmarked(value)?)))
 }
 
 /// What is sought.
