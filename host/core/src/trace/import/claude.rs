@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::calls::{Answer, Arguments, Call, CallId, Calls};
-use super::read::Reader;
+use super::read::{self, Reader};
 use super::tree::{Before, EntryId, Tree};
 use super::{content, names, texts};
 use crate::problem::Place;
@@ -251,13 +251,7 @@ impl Reader for Session {
     }
 
     fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
-        let head = match serde_json::from_slice::<Head>(line) {
-            Ok(head) => head,
-            // A field of another type than expected.
-            Err(error) if error.is_data() => Head::of(&serde_json::from_slice(line)?),
-            Err(error) => return Err(error),
-        };
-        self.place(&head);
+        self.place(&read::head(line, Head::of)?);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::calls::{Answer, Arguments, Call, CallId, Calls};
-use super::read::Reader;
+use super::read::{self, Reader};
 use super::tree::{Before, EntryId, Tree};
 use super::{content, names};
 use crate::problem::Place;
@@ -130,12 +130,7 @@ impl Reader for Session {
     }
 
     fn pass(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
-        let head = match serde_json::from_slice::<Head>(line) {
-            Ok(head) => head,
-            Err(error) if error.is_data() => Head::of(&serde_json::from_slice(line)?),
-            Err(error) => return Err(error),
-        };
-        self.place(&head);
+        self.place(&read::head(line, Head::of)?);
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 
 use std::io::BufRead;
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
@@ -22,6 +23,18 @@ use crate::trace::model::Trace;
 /// How many lines, and bytes of them, are looked at before a format must be clear.
 const MAX_HEAD_LINES: usize = 4096;
 const MAX_HEAD_BYTES: usize = 16 << 20;
+
+/// What places a line in its session, without building the rest of the line. `of` reads it from a line some
+/// field of which has another type than expected.
+pub(super) fn head<H: for<'de> Deserialize<'de>>(
+    line: &[u8],
+    of: fn(&Value) -> H,
+) -> Result<H, serde_json::Error> {
+    match serde_json::from_slice(line) {
+        Err(error) if error.is_data() => Ok(of(&serde_json::from_slice(line)?)),
+        read => read,
+    }
+}
 
 /// What a format does with the entries of its recordings.
 pub(super) trait Reader {
