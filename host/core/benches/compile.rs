@@ -8,39 +8,11 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use serde_json::{Map, Value, json};
 use t2m_core::compiler::{Claims, Options, compile};
-use t2m_core::trace::{Trace, from_value};
 
-/// Each event uses two values of the one before it.
-fn chain(count: usize) -> Trace {
-    let result = |index: usize| -> Map<String, Value> {
-        (0..20)
-            .map(|leaf| {
-                let value = match leaf % 4 {
-                    0 => json!(format!("value-{index}-{leaf}")),
-                    1 => json!(index * 1000 + leaf),
-                    2 => json!(leaf % 8 == 2),
-                    _ => json!("a text that every result has"),
-                };
-                (format!("field_{leaf}"), value)
-            })
-            .collect()
-    };
-    let events: Vec<Value> = (0..count)
-        .map(|index| {
-            let arguments = match index.checked_sub(1) {
-                Some(before) => {
-                    json!({"token": format!("value-{before}-0"), "number": before * 1000 + 1, "page": 1})
-                }
-                None => json!({"query": "start"}),
-            };
-            json!({"id": format!("e{index}"), "tool": "step", "arguments": arguments, "result": result(index),
-                   "side_effect": "read"})
-        })
-        .collect();
-    from_value(&json!({"inputs": {"query": "start"}, "events": events})).unwrap_or_default()
-}
+mod chain;
+
+use chain::chain;
 
 fn compile_chains(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("compile");

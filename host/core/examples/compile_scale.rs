@@ -10,11 +10,13 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use serde_json::{Map, Value, json};
 use t2m_core::compiler::{Options, compile};
-use t2m_core::effect::Effect;
-use t2m_core::id::NodeId;
-use t2m_core::trace::{Event, Trace};
+use t2m_core::trace::Trace;
+
+#[path = "../benches/chain/mod.rs"]
+mod chain;
+
+use chain::chain;
 
 /// Sizes that are measured if none is named.
 const SIZES: [usize; 7] = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
@@ -90,38 +92,4 @@ fn memory(field: &str) -> Result<f64, Box<dyn std::error::Error>> {
     let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
     let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024.0 / 1e6)
-}
-
-/// Each event uses two values of the one before it.
-fn chain(count: usize) -> Trace {
-    let result = |index: usize| -> Map<String, Value> {
-        (0..20)
-            .map(|leaf| {
-                let value = match leaf % 4 {
-                    0 => json!(format!("value-{index}-{leaf}")),
-                    1 => json!(index * 1000 + leaf),
-                    2 => json!(leaf % 8 == 2),
-                    _ => json!("a text that every result has"),
-                };
-                (format!("field_{leaf}"), value)
-            })
-            .collect()
-    };
-    let event = |index: usize| {
-        let arguments = match index.checked_sub(1) {
-            Some(before) => {
-                json!({"token": format!("value-{before}-0"), "number": before * 1000 + 1, "page": 1})
-            }
-            None => json!({"query": "start"}),
-        };
-        let Value::Object(arguments) = arguments else { unreachable!("it is an object") };
-        let id = NodeId::new(format!("e{index}")).unwrap_or_else(|error| unreachable!("{error}"));
-        let mut event = Event::new(id, "step", arguments);
-        event.result = Value::Object(result(index));
-        event.effect = Effect::Read;
-        event
-    };
-    // Made event by event: a document of the whole trace would stand in memory beside it.
-    let inputs = Map::from_iter([("query".to_owned(), json!("start"))]);
-    Trace { inputs, events: (0..count).map(event).collect(), ..Trace::default() }
 }
