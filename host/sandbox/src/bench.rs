@@ -7,7 +7,6 @@
 use t2m_core::effect::Effect;
 use wasmtime::Store;
 
-use crate::clock::Seed;
 use crate::plugin::Plugin;
 use crate::state::{Serving, State};
 use crate::workers::Long;
@@ -22,10 +21,9 @@ async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> was
     let linked = &plugin.linked;
     let limits = linked.limits;
     let grants = grants.then_some((&linked.grants, Effect::Read));
-    let seed = Seed::of_component(plugin.digest());
     let mut state = State::new(&linked.id, limits);
     let running = linked.shared.ticker.running();
-    state.begin(Serving::Describe, seed, limits.wall, grants, Long::default(), running)?;
+    state.begin(Serving::Describe(plugin.digest()), limits.wall, grants, Long::default(), running)?;
     let mut store = Store::new(&linked.shared.engine, state);
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);

@@ -7,6 +7,7 @@
 //! instance.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
@@ -20,7 +21,6 @@ use wasmtime::{Store, UpdateDeadline};
 
 use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
-use crate::clock::Seed;
 use crate::convert;
 use crate::error::SandboxError;
 use crate::limits::Limits;
@@ -42,6 +42,7 @@ impl ToolBackend for Plugin {
         Box::pin(async move {
             let plugin = &self.linked;
             let shared = &plugin.shared;
+            let begun = shared.begun.fetch_add(1, Ordering::Relaxed) + 1;
             // A nested call runs within the slot of the first one, or a tool that calls a tool could wait
             // for itself. The pool has room for every level.
             let first = call.nested().depth() == 0;
@@ -56,15 +57,30 @@ impl ToolBackend for Plugin {
                 Err(error) => return Err(lost(&error)),
             };
             if let Some(used) = used {
-                let plugin = Arc::clone(plugin);
-                shared.workers.aside(async move {
-                    drop((used, slot));
-                    ahead::prepare(&plugin).await;
-                });
+                afterwards(Arc::clone(plugin), begun, used, slot);
             }
             result
         })
     }
+}
+
+/// Takes down what a call left and makes the plugin's next instance, while the answer is on its way: yielding lets
+/// the caller's runtime send it first. A caller that has begun another call by then is busy, and has this done on
+/// a prompt thread; one that waits for its next message does it here, since waking a thread costs as much.
+fn afterwards(plugin: Arc<Linked>, begun: u64, used: Ready, slot: Option<[OwnedSemaphorePermit; 2]>) {
+    tokio::spawn(async move {
+        tokio::task::yield_now().await;
+        let shared = Arc::clone(&plugin.shared);
+        let work = async move {
+            drop((used, slot));
+            ahead::prepare(&plugin).await;
+        };
+        if shared.begun.load(Ordering::Relaxed) == begun {
+            work.await;
+        } else {
+            shared.workers.aside(work);
+        }
+    });
 }
 
 /// One of the plugin's own slots, and one of the sandbox's. Both queues keep their order.
@@ -100,7 +116,6 @@ async fn run(
     let limits = plugin.limits;
     let about = call.context();
     let wall = about.timeout.map_or(limits.wall, |limit| limit.min(limits.wall));
-    let seed = Seed::of_call(about.run.as_str(), about.node.as_str(), about.attempt);
     let tool = call.tool().clone();
     let arguments = call.arguments().to_string();
     let mut ready = match plugin.ahead.take() {
@@ -114,7 +129,7 @@ async fn run(
     store.set_epoch_deadline(PROMPT_TICKS);
     let running = plugin.shared.ticker.serving();
     let grants = Some((&plugin.grants, call.effect()));
-    if let Err(error) = store.data_mut().begin(Serving::Call(call), seed, wall, grants, long, running) {
+    if let Err(error) = store.data_mut().begin(Serving::Call(call), wall, grants, long, running) {
         return (Err(internal(&error)), None);
     }
     let work = async {
@@ -152,18 +167,18 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
     let shared = &plugin.shared;
     let _slot = take_slot(plugin).await.map_err(failed)?;
     let long = Long::default();
-    let work = ask(Arc::clone(plugin), Seed::of_component(digest), long.clone());
+    let work = ask(Arc::clone(plugin), digest, long.clone());
     let asked = shared.workers.run(Begin::Away, long, work).await;
     asked.unwrap_or_else(|error| Err(lost(&error))).map_err(failed)
 }
 
-async fn ask(plugin: Arc<Linked>, seed: Seed, long: Long) -> Result<Described, ToolFailure> {
+async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Described, ToolFailure> {
     let wall = plugin.limits.wall;
     let mut store = store(&plugin).map_err(|error| internal(&error))?;
     let running = plugin.shared.ticker.serving();
     store
         .data_mut()
-        .begin(Serving::Describe, seed, wall, None, long, running)
+        .begin(Serving::Describe(digest), wall, None, long, running)
         .map_err(|error| internal(&error))?;
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;

@@ -67,34 +67,42 @@ impl Seed {
 pub(crate) struct VirtualClock {
     /// Nanoseconds since the call began.
     passed: Arc<AtomicU64>,
-    /// Seconds since 1970 at which the run's clock starts.
-    start: u64,
 }
 
 impl VirtualClock {
-    /// Clocks that start at a moment derived from the run, the same for all its calls.
-    pub(crate) fn of_run(run: &str) -> VirtualClock {
-        let spread = Seed::of_call(run, "", 0).word(16) % WALL_SPREAD;
-        VirtualClock { passed: Arc::default(), start: WALL_START + spread }
-    }
-
     fn read(&self) -> u64 {
         self.passed.fetch_add(STEP, Ordering::Relaxed)
     }
 
-    /// Gives a guest its wall clock. The other clock is linked through [`HasClock`].
-    pub(crate) fn install(&self, wasi: &mut WasiCtxBuilder) {
-        wasi.wall_clock(self.clone()).monotonic_clock(self.clone());
+    /// Gives a guest its clocks in a run. The one that isn't a date is also linked through [`HasClock`], where its
+    /// sleeping is virtual too.
+    pub(crate) fn install(&self, wasi: &mut WasiCtxBuilder, run: &str) {
+        wasi.wall_clock(VirtualWallClock::of_run(run, self)).monotonic_clock(self.clone());
     }
 }
 
-impl HostWallClock for VirtualClock {
+/// A call's clock as a date.
+struct VirtualWallClock {
+    clock: VirtualClock,
+    /// Seconds since 1970 at which the run's clock starts.
+    start: u64,
+}
+
+impl VirtualWallClock {
+    /// A clock that starts at a moment derived from the run, the same for all its calls.
+    fn of_run(run: &str, clock: &VirtualClock) -> VirtualWallClock {
+        let spread = Seed::of_call(run, "", 0).word(16) % WALL_SPREAD;
+        VirtualWallClock { clock: clock.clone(), start: WALL_START + spread }
+    }
+}
+
+impl HostWallClock for VirtualWallClock {
     fn resolution(&self) -> Duration {
         Duration::from_nanos(STEP)
     }
 
     fn now(&self) -> Duration {
-        Duration::from_secs(self.start).saturating_add(Duration::from_nanos(self.read()))
+        Duration::from_secs(self.start).saturating_add(Duration::from_nanos(self.clock.read()))
     }
 }
 
@@ -181,17 +189,17 @@ mod tests {
     /// P14: the same run sees the same times, another run others.
     #[test]
     fn clocks_depend_on_the_run_alone() {
-        let read = |run| HostWallClock::now(&VirtualClock::of_run(run));
+        let read = |run| VirtualWallClock::of_run(run, &VirtualClock::default()).now();
         assert_eq!(read("a"), read("a"));
         assert_ne!(read("a"), read("b"));
-        let clock = VirtualClock::of_run("a");
+        let clock = VirtualClock::default();
         assert!(HostMonotonicClock::now(&clock) < HostMonotonicClock::now(&clock));
     }
 
     /// P14: a guest that slept finds its clock moved on by what it asked for.
     #[tokio::test]
     async fn sleeping_moves_the_virtual_clock() {
-        let clock = VirtualClock::of_run("a");
+        let clock = VirtualClock::default();
         let mut alarm = Alarm {
             clock: clock.clone(),
             instant: 5_000_000,

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use t2m_core::id::PluginId;
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) config: SandboxConfig,
     pub(crate) workers: Workers,
     pub(crate) ticker: Ticker,
+    /// Calls that have begun, of all plugins.
+    pub(crate) begun: AtomicU64,
 }
 
 /// Loads plugins. Cheap to clone; all clones are the same sandbox.
@@ -101,7 +104,16 @@ impl Sandbox {
         let semaphore =
             |room: u32| Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(Semaphore::MAX_PERMITS)));
         let (slots, waiting) = (semaphore(config.slots.max(1)), semaphore(MOST_WAITING));
-        let shared = Arc::new(Shared { engine, slots, waiting, cache, config, workers, ticker });
+        let shared = Arc::new(Shared {
+            engine,
+            slots,
+            waiting,
+            cache,
+            config,
+            workers,
+            ticker,
+            begun: AtomicU64::new(0),
+        });
         Ok(Sandbox { shared, info })
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
+use t2m_core::digest::Digest;
 use t2m_core::dispatch::ClearedCall;
 use t2m_core::effect::Effect;
 use t2m_core::id::PluginId;
@@ -35,8 +36,8 @@ const DEADLINE_STEP_MS: u64 = 100;
 pub(crate) enum Serving {
     /// Nothing yet: it waits for its call.
     Nothing,
-    /// To say what it offers.
-    Describe,
+    /// To say what the component of this digest offers.
+    Describe(Digest),
     /// To run one tool.
     Call(ClearedCall),
 }
@@ -56,7 +57,7 @@ pub(crate) struct State {
     limits: Limits,
     deadline: Instant,
     table: ResourceTable,
-    /// Made when the call begins, or when a start that runs ahead of its call asks for it.
+    /// Made when the guest first asks for it: most calls never do, and its seed takes a hash.
     wasi: Option<WasiCtx>,
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
@@ -97,30 +98,43 @@ impl State {
     pub(crate) fn begin(
         &mut self,
         serving: Serving,
-        seed: Seed,
         wall: Duration,
         grants: Option<(&OpenGrants, Effect)>,
         long: Long,
         running: Running,
     ) -> wasmtime::Result<()> {
-        let mut wasi = WasiCtxBuilder::new();
-        wasi.stdout(self.stdout.clone()).stderr(self.stderr.clone());
-        seed.install(&mut wasi);
-        let run = match &serving {
-            Serving::Nothing | Serving::Describe => "",
-            Serving::Call(call) => call.context().run.as_str(),
-        };
-        if let Some((grants, effect)) = grants {
-            grants.preopen(&mut wasi, effect)?;
-        }
-        self.clock = VirtualClock::of_run(run);
-        self.clock.install(&mut wasi);
-        self.wasi = Some(wasi.build());
         self.serving = serving;
+        // What a start that ran ahead of its call made knows of no call.
+        self.wasi = None;
+        if let Some((grants, effect)) = grants
+            && !grants.is_empty()
+        {
+            let mut wasi = self.wasi_of_call();
+            grants.preopen(&mut wasi, effect)?;
+            self.wasi = Some(wasi.build());
+        }
         self.deadline = Instant::now() + wall;
         self.long = long;
         self.running = Some(running);
         Ok(())
+    }
+
+    /// Output, chance and time of what is being served; nothing of the host's own.
+    fn wasi_of_call(&self) -> WasiCtxBuilder {
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.stdout(self.stdout.clone()).stderr(self.stderr.clone());
+        let (seed, run) = match &self.serving {
+            Serving::Nothing => return wasi,
+            Serving::Describe(component) => (Seed::of_component(*component), ""),
+            Serving::Call(call) => {
+                let about = call.context();
+                let (run, node) = (about.run.as_str(), about.node.as_str());
+                (Seed::of_call(run, node, about.attempt), run)
+            }
+        };
+        seed.install(&mut wasi);
+        self.clock.install(&mut wasi, run);
+        wasi
     }
 
     /// Lets an instance start for which no call has come yet.
@@ -160,7 +174,7 @@ impl State {
     /// Nested calls that the guest made.
     pub(crate) fn nested_calls(&self) -> u32 {
         match &self.serving {
-            Serving::Nothing | Serving::Describe => 0,
+            Serving::Nothing | Serving::Describe(_) => 0,
             Serving::Call(call) => call.nested().made(),
         }
     }
@@ -183,7 +197,7 @@ impl State {
 
     fn node(&self) -> &str {
         match &self.serving {
-            Serving::Nothing | Serving::Describe => "",
+            Serving::Nothing | Serving::Describe(_) => "",
             Serving::Call(call) => call.context().node.as_str(),
         }
     }
@@ -212,8 +226,11 @@ pub(crate) fn printable(text: &str) -> String {
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         self.host_was_used = true;
-        let ctx = self.wasi.get_or_insert_with(|| WasiCtxBuilder::new().build());
-        WasiCtxView { ctx, table: &mut self.table }
+        let ctx = match self.wasi.take() {
+            Some(ctx) => ctx,
+            None => self.wasi_of_call().build(),
+        };
+        WasiCtxView { ctx: self.wasi.insert(ctx), table: &mut self.table }
     }
 }
 

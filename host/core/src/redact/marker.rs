@@ -34,7 +34,8 @@ pub fn is_anonymous(text: &str) -> bool {
 
 /// Whether a text is a marker or has one in it.
 pub fn holds_marker(text: &str) -> bool {
-    is_anonymous(text) || spans(text).next().is_some()
+    // Most texts have none, and every argument of every call is looked at.
+    text.contains('[') && (is_anonymous(text) || spans(text).next().is_some())
 }
 
 /// The first place in a value, as a JSON Pointer, whose text or key holds a marker.
