@@ -2,11 +2,12 @@
 //!
 //! Owns nothing but the start: arguments in, exit status out. Refuses logic.
 //!
-//! **Invariant:** the process ends only here, with a documented [`exit::Exit`].
+//! **Invariant:** the process ends only here, with a documented [`exit::Exit`] or the status that `record` passes on.
 #![forbid(unsafe_code)]
 
 mod args;
 mod author;
+mod call_log;
 mod command;
 mod component;
 mod config;
@@ -18,6 +19,7 @@ mod manifest;
 mod out;
 mod plugins;
 mod progress;
+mod tape;
 mod toml_file;
 mod workflow_tool;
 
@@ -28,12 +30,11 @@ fn main() -> std::process::ExitCode {
     let mut out = out::Out::new(args.format, args.quiet);
     out::init_log(args.verbose, args.command.is_server());
     let ran = command::run(args, &mut out);
-    let exit = match ran.and_then(|exit| out.check().map(|()| exit)) {
+    match ran.and_then(|exit| out.check().map(|()| exit)) {
         Ok(exit) => exit,
         Err(failure) => {
             out.failure(&failure);
-            failure.exit()
+            failure.exit().into()
         }
-    };
-    exit.into()
+    }
 }

@@ -147,6 +147,7 @@ impl Run {
             ))),
             guard: None,
             events: events.clone(),
+            log: None,
             nested: NestedLimits::default(),
         });
         let inputs = Arc::new(inputs);

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU32;
 use serde_json::{Map, Value};
 
 use super::call::{CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, Origin};
-use super::ports::{ApprovalGate, EventSink, Guard};
+use super::ports::{ApprovalGate, CallLog, EventSink, Guard, LoggedCall};
 use super::registry::{Bound, Registered, Registry};
 use crate::approval::{ApprovalRequest, Arguments, Unapproved};
 use crate::code::Code;
@@ -41,6 +41,8 @@ pub struct DispatcherParts {
     pub guard: Option<Arc<dyn Guard>>,
     /// Who watches.
     pub events: Option<Arc<dyn EventSink>>,
+    /// Who keeps the calls and their results.
+    pub log: Option<Arc<dyn CallLog>>,
     /// How far calls from handlers may go.
     pub nested: NestedLimits,
 }
@@ -93,8 +95,24 @@ impl Dispatcher {
             Origin::Nested(origin) => (origin.depth, origin.workflow),
         };
         let flight = InFlight { events: self.parts.events.as_deref(), request: &request, depth, workflow };
-        let cleared = self.clear(&flight, arguments).await?;
-        self.run_handler(&flight, cleared).await
+        let Some(log) = self.parts.log.as_deref() else {
+            return self.make(&flight, arguments).await;
+        };
+        let kept = Arc::clone(&arguments);
+        let call = flight.logged(&kept);
+        log.began(call);
+        let outcome = self.make(&flight, arguments).await;
+        log.ended(call, outcome.as_ref());
+        outcome
+    }
+
+    async fn make(
+        self: &Arc<Self>,
+        flight: &InFlight<'_>,
+        arguments: Arc<Value>,
+    ) -> Result<Reply, CallError> {
+        let cleared = self.clear(flight, arguments).await?;
+        self.run_handler(flight, cleared).await
     }
 
     /// Says what would stop a node of a workflow, before anything of it runs: the same stages, as far as they
@@ -243,6 +261,20 @@ fn place(pointer: &str) -> &str {
 }
 
 impl InFlight<'_> {
+    fn logged<'c>(&'c self, arguments: &'c Value) -> LoggedCall<'c> {
+        LoggedCall {
+            run: &self.request.run,
+            node: &self.request.node,
+            tool: &self.request.tool,
+            arguments,
+            caller: match &self.request.origin {
+                Origin::Nested(origin) => Some(&origin.node),
+                Origin::Workflow { .. } | Origin::Direct => None,
+            },
+            workflow: self.workflow,
+        }
+    }
+
     /// The call is one that its origin has, and none of its arguments stands for a secret that was redacted;
     /// gives the effect that a workflow assumes of it. `marked` is where a marker stands.
     fn verify(&self, marked: Option<String>) -> Result<Option<Effect>, CallError> {

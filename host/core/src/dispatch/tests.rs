@@ -230,6 +230,7 @@ fn run(setup: Setup) -> Ran {
         // `outer` only reads, and the guard of these tests expects writes.
         guard: guard.clone().filter(|_| setup.tool != "outer").map(|guard| guard as Arc<dyn Guard>),
         events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
+        log: None,
         nested: NestedLimits::default(),
     });
     let request = CallRequest {
@@ -342,6 +343,7 @@ fn nested_calls_stop_at_their_depth() {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     });
     let request = CallRequest {
