@@ -110,9 +110,10 @@ fn signals_reach_the_server_whose_status_is_passed_on() -> Outcome<()> {
 
 #[test]
 fn a_server_that_goes_on_without_its_client_is_ended() -> Outcome<()> {
-    for (script, code) in [("exec sleep 600", 143), ("trap '' TERM; sleep 600", 137)] {
+    // The second one needs a moment until it ignores the signal.
+    for (script, grace, code) in [("exec sleep 600", "0", 143), ("trap '' TERM; sleep 600", "2", 137)] {
         let env = TestEnv::new()?;
-        let args = ["record", "--grace", "0", "--out", "session.jsonl", "--", "/bin/sh", "-c", script];
+        let args = ["record", "--grace", grace, "--out", "session.jsonl", "--", "/bin/sh", "-c", script];
         let ran = HostCli::new(&env)?.args(args).input(call(1)).output()?.expect_code(code)?;
         assert!(ran.stderr.contains("went on after its client had gone"), "{ran:?}");
         assert_eq!(events(&env)?.len(), 1);
@@ -151,7 +152,11 @@ fn a_server_records_its_calls_and_those_made_in_them() -> Outcome<()> {
     let flow = t2m_tests::data_dir("../../plugins/math/examples/hypotenuse.json");
     env.write("triangle.json", std::fs::read(flow)?)?;
     env.write("hostile/hostile.wasm", std::fs::read(env!("T2M_PLUGIN_HOSTILE"))?)?;
-    let plugin = ["--tool", "math", "--tool", "hostile/hostile.wasm", "--trust", "hostile"];
+    let asks =
+        "name = \"hostile\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\ndirs = \"read\"\n";
+    env.write("hostile/plugin.toml", asks)?;
+    let plugin =
+        ["--tool", "math", "--tool", "hostile/hostile.wasm", "--dir", "hostile", "--trust", "hostile"];
     let mut client = serve(&env, &[&plugin[..], &["--workflow", "triangle.json"]].concat())?;
     client.call_tool("triangle", &json!({"first": 3, "second": 4}))?;
     client.call_tool("nested", &json!({"arg": "echo"}))?;

@@ -20,7 +20,7 @@ use crate::approval::{ApprovalRequest, Arguments, Unapproved};
 use crate::code::Code;
 use crate::contract::Contract;
 use crate::digest::Digest;
-use crate::effect::Effect;
+use crate::effect::{Effect, Idempotency};
 use crate::event::{Event, Stage, StageOutcome};
 use crate::guard::GuardRequest;
 use crate::id::RunId;
@@ -276,13 +276,13 @@ impl InFlight<'_> {
     }
 
     /// The call is one that its origin has, and none of its arguments stands for a secret that was redacted;
-    /// gives the effect that a workflow assumes of it. `marked` is where a marker stands.
-    fn verify(&self, marked: Option<String>) -> Result<Option<Effect>, CallError> {
+    /// gives what a workflow assumes of it. `marked` is where a marker stands.
+    fn verify(&self, marked: Option<String>) -> Result<Option<(Effect, Idempotency)>, CallError> {
         let request = self.request;
         let assumed = match &request.origin {
             Origin::Direct | Origin::Nested(_) => None,
             Origin::Workflow { workflow, .. } => match workflow.node(&request.node) {
-                Some(node) if node.tool == request.tool => Some(node.effect),
+                Some(node) if node.tool == request.tool => Some((node.effect, node.idempotency)),
                 _ => {
                     let message = format!(
                         "node `{}` with tool `{}` is not in the verified workflow",
@@ -308,7 +308,7 @@ impl InFlight<'_> {
     fn bind<'r>(
         &self,
         registry: &'r Registry,
-        assumed: Option<Effect>,
+        assumed: Option<(Effect, Idempotency)>,
     ) -> Result<(&'r Registered, &'r Contract, Digest), CallError> {
         let tool = &self.request.tool;
         let refuse = |code, message: String| Err(self.refuse(Stage::Bind, code, message));
@@ -326,10 +326,21 @@ impl InFlight<'_> {
                 return refuse(Code::ContractDrift, message);
             }
         };
-        if let Some(assumed) = assumed.filter(|assumed| *assumed < contract.effect) {
+        if let Some((assumed, _)) = assumed.filter(|(effect, _)| *effect < contract.effect) {
             let message = format!(
                 "the workflow orders `{tool}` as `{assumed}`, its contract says `{}`; compile again with the plugin loaded",
                 contract.effect
+            );
+            return refuse(Code::ContractDrift, message);
+        }
+        // Repeats of what may be repeated were left out. What is pure has no effect that could repeat.
+        if let Some((_, Idempotency::Idempotent)) = assumed
+            && contract.idempotency != Idempotency::Idempotent
+            && contract.effect != Effect::Pure
+        {
+            let message = format!(
+                "the workflow repeats `{tool}` as `idempotent`, its contract says `{}`; compile again with the plugin loaded",
+                contract.idempotency
             );
             return refuse(Code::ContractDrift, message);
         }
