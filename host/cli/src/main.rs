@@ -23,15 +23,22 @@ mod tape;
 mod toml_file;
 mod workflow_tool;
 
-use clap::Parser;
-
 fn main() -> std::process::ExitCode {
-    let args = args::Args::parse();
+    let args = match args::read(std::env::args_os()) {
+        Ok(args) => args,
+        Err(refused) => return refused.show(),
+    };
     let mut out = out::Out::new(args.format, args.quiet);
     out::init_log(args.verbose, args.command.is_server());
+    if !args.command.is_server() {
+        out.hold_notes();
+    }
     let ran = command::run(args, &mut out);
     match ran.and_then(|exit| out.check().map(|()| exit)) {
-        Ok(exit) => exit,
+        Ok(exit) => {
+            out.say_notes();
+            exit
+        }
         Err(failure) => {
             out.failure(&failure);
             failure.exit().into()
