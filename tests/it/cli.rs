@@ -353,7 +353,7 @@ fn a_secret_input_stands_in_no_message() -> Outcome<()> {
     let plain = trace.to_string().replace("[T2M-REDACTED:password:1]", "hunter22");
     env.write("plain.json", plain)?;
     let out = HostCli::new(&env)?.args(["check", "flow.json", "--against", "plain.json"]).output()?;
-    assert!(out.expect_code(10)?.stdout.contains("a secret, which has to be given"));
+    assert!(!out.success()?.stdout.contains("hunter22"), "it is read off, not shown");
     Ok(())
 }
 
