@@ -33,6 +33,7 @@ fn dispatcher(plugin: &Arc<Plugin>) -> Arc<Dispatcher> {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     })
 }

@@ -290,3 +290,127 @@ fn compiled_files_match_the_published_schemas() -> Outcome<()> {
     assert!(problems.is_empty(), "{problems:?}");
     Ok(())
 }
+
+/// With `--format json` standard error holds one JSON value and nothing else, a usage error's too.
+#[test]
+fn failures_in_json_stand_alone() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    env.write(
+        "trace.json",
+        r#"{"inputs": {}, "events": [{"id": "a", "tool": "t", "arguments": {}, "status": "failed"}]}"#,
+    )?;
+    for (args, code, status) in [
+        (vec!["compile", "trace.json", "--format", "json"], "trace-empty", 3),
+        (vec!["--format", "json", "run"], "usage-invalid", 2),
+        (vec!["compile", "trace.json", "--no-such", "--format=json"], "usage-invalid", 2),
+    ] {
+        let out = HostCli::new(&env)?.args(&args).output()?.expect_code(status)?;
+        let error: Value = serde_json::from_str(&out.stderr)?;
+        assert_eq!(error["error"]["code"], code, "{out:?}");
+        assert!(error["error"]["problems"][0]["message"].is_string(), "{out:?}");
+    }
+    let out = HostCli::new(&env)?.args(["compile", "trace.json", "--no-such"]).output()?.expect_code(2)?;
+    assert!(out.stderr.starts_with("error: ") && out.stderr.contains("Usage:"), "{out:?}");
+    // What stands behind `--` is another program's.
+    let args = ["record", "--no-such", "--", "server", "--format", "json"];
+    let out = HostCli::new(&env)?.args(args).output()?.expect_code(2)?;
+    assert!(out.stderr.starts_with("error: "), "{out:?}");
+    Ok(())
+}
+
+/// A file of another kind than the command takes leads to the command that takes it.
+#[test]
+fn a_file_of_another_kind_leads_to_its_command() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let workflow = hypotenuse(&env)?;
+    let trace = data_dir("cli").join("hypotenuse/trace.json");
+    let import = HostCli::new(&env)?.arg("import").arg(&workflow).output()?.expect_code(3)?;
+    assert!(import.stderr.contains("next: this is a workflow"), "{import:?}");
+    let run = HostCli::new(&env)?.arg("run").arg(&trace).output()?.expect_code(3)?;
+    assert!(run.stderr.contains("next: this is a recording: `t2m-host compile"), "{run:?}");
+    Ok(())
+}
+
+/// T22, T23: the value of a secret input stands in no message.
+#[test]
+fn a_secret_input_stands_in_no_message() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let call = json!({"id": "w", "tool": "write_file", "arguments": {"path": "f", "content": "x"}, "result": {}});
+    let mut trace = json!({"inputs": {}, "events": [call]});
+    trace["events"][0]["arguments"]["content"] = json!("[T2M-REDACTED:password:1]");
+    env.write("trace.json", trace.to_string())?;
+    HostCli::new(&env)?.args(["compile", "trace.json", "--out", "flow.json"]).output()?.success()?;
+    let granted = format!("{}:rw", env.work().display());
+    for format in ["human", "json"] {
+        let args = ["run", "flow.json", "--dir", &granted, "--input", "content=hunter22", "--format", format];
+        let out = HostCli::new(&env)?.args(args).output()?;
+        let said = format!("{}{}", out.stdout, out.stderr);
+        assert!(said.contains("approval-required") && said.contains("<secret content>"), "{out:?}");
+        assert!(!said.contains("hunter22"), "{out:?}");
+    }
+    // Another recording of it says nothing of the secret either.
+    HostCli::new(&env)?.args(["check", "flow.json", "--against", "trace.json"]).output()?.success()?;
+    let plain = trace.to_string().replace("[T2M-REDACTED:password:1]", "hunter22");
+    env.write("plain.json", plain)?;
+    let out = HostCli::new(&env)?.args(["check", "flow.json", "--against", "plain.json"]).output()?;
+    assert!(!out.success()?.stdout.contains("hunter22"), "it is read off, not shown");
+    Ok(())
+}
+
+/// T14: a catalogue of one's own says what tools do that no plugin has.
+#[test]
+fn a_catalogue_of_ones_own_informs_the_order() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let trace = json!({"inputs": {}, "events": [
+        {"id": "one", "tool": "acme_lookup", "arguments": {"key": "k-1"}, "result": {"v": 1}},
+        {"id": "two", "tool": "acme_lookup", "arguments": {"key": "k-1"}, "result": {"v": 1}},
+    ]});
+    env.write("trace.json", trace.to_string())?;
+    env.write(
+        "tools.toml",
+        "format = \"t2m/catalog@1\"\n[[tool]]\nnames = [\"acme_lookup\"]\neffect = \"read\"\n\
+         idempotency = \"idempotent\"\nreason = \"looks a key up\"\n",
+    )?;
+    let nodes = |args: &[&str]| -> Outcome<Value> {
+        let all = ["compile", "trace.json"].iter().chain(args);
+        let flow = HostCli::new(&env)?.args(all).output()?.success()?.json()?;
+        Ok(json!([flow["nodes"].as_array().map(Vec::len), flow["nodes"][0]["effect"]]))
+    };
+    assert_eq!(nodes(&[])?, json!([2, "unknown"]));
+    assert_eq!(nodes(&["--catalog", "tools.toml"])?, json!([1, "read"]));
+    env.write("broken.toml", "format = \"t2m/catalog@1\"\n[[tool]]\nnames = 5\n")?;
+    let out = HostCli::new(&env)?.args(["compile", "trace.json", "--catalog", "broken.toml"]).output()?;
+    assert!(out.expect_code(3)?.stderr.contains("broken.toml"));
+    Ok(())
+}
+
+/// T05: the bench reads both kinds of data and measures what it says.
+#[test]
+fn inference_is_measured_on_both_kinds_of_data() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let bench = |data: PathBuf, args: &[&str]| -> Outcome<Value> {
+        let command =
+            HostCli::new(&env)?.args(["bench", "inference", "--format", "json", "--data"]).arg(data);
+        command.args(args).output()?.success()?.json()
+    };
+    let found = bench(data_dir("bench").join("bookings.jsonl"), &["--held-out"])?;
+    assert_eq!(found["items"], 2, "{found}");
+    for figure in ["edge_precision", "edge_recall", "path_precision", "path_recall"] {
+        assert_eq!(found[figure], 1.0, "{figure}: {found}");
+    }
+    assert_eq!(
+        (&found["held_out"]["right"], &found["held_out"]["pairs"]),
+        (&json!(1.0), &json!(2)),
+        "{found}"
+    );
+    let found = bench(data_dir("bench").join("programs.jsonl"), &["--traces", "2"])?;
+    assert_eq!(
+        (&found["items"], &found["counterfactual"]["equivalent"]),
+        (&json!(2), &json!(1.0)),
+        "{found}"
+    );
+    env.write("broken.jsonl", "{}\n")?;
+    let args = ["bench", "inference", "--data", "broken.jsonl"];
+    assert!(HostCli::new(&env)?.args(args).output()?.expect_code(3)?.stderr.contains("line 1"));
+    Ok(())
+}

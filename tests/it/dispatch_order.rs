@@ -94,6 +94,7 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
         approvals: None,
         guard: case.guard.map(|verdict| Arc::new(Says(verdict)) as Arc<dyn Guard>),
         events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
+        log: None,
         nested: NestedLimits::default(),
     });
     let node = Node {

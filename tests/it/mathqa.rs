@@ -94,6 +94,7 @@ async fn compiled_programs_give_the_answers_of_the_set() {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     });
     let programs = programs();

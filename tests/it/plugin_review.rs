@@ -78,8 +78,7 @@ fn config_check_looks_whether_everything_is_there() -> Outcome<()> {
         "[[plugin]]\nname = \"mat\"\n[[plugin]]\nname = \"a\"\npath = \"none.wasm\"\n[[plugin]]\nname = \"a\"\npath = \"sums\"\ndirs = [\"sums\", \"nowhere:rw\"]\n",
     )?;
     let out = check()?.expect_code(6)?;
-    let found: serde_json::Value =
-        serde_json::from_str(out.stderr.split_once('\n').map_or("", |(_, json)| json))?;
+    let found: serde_json::Value = serde_json::from_str(&out.stderr)?;
     let places: Vec<String> = found["error"]["problems"]
         .as_array()
         .into_iter()

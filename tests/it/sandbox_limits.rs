@@ -78,6 +78,7 @@ impl Host {
             approvals: None,
             guard: None,
             events: None,
+            log: None,
             nested: NestedLimits::default(),
         });
         Host { dispatcher }
@@ -501,6 +502,7 @@ async fn a_call_gets_no_more_than_its_contracts_effect() {
             approvals: None,
             guard: None,
             events: None,
+            log: None,
             nested: NestedLimits::default(),
         });
         let answer = Host { dispatcher }.call("write", &path).await;

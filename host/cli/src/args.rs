@@ -4,11 +4,17 @@
 //!
 //! **Invariant:** every option that takes a value says in its help what the value means.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use t2m_core::code::Code;
 
 use crate::command::Command;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::out::Out;
 
 /// Run recorded agent procedures again, each tool call in a sandbox.
 ///
@@ -32,6 +38,41 @@ pub(crate) struct Args {
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Why there are no arguments: they aren't valid, or help was asked for.
+pub(crate) struct Refused {
+    error: clap::Error,
+    json: bool,
+}
+
+/// Reads the command line.
+pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<Args, Refused> {
+    let args: Vec<OsString> = args.collect();
+    Args::try_parse_from(&args).map_err(|error| Refused { error, json: wants_json(&args) })
+}
+
+/// Whether a command line that can't be read asks for JSON. What stands behind `--` is another program's.
+fn wants_json(args: &[OsString]) -> bool {
+    let own: Vec<&str> = args.iter().map_while(|arg| arg.to_str().filter(|arg| *arg != "--")).collect();
+    own.contains(&"--format=json") || own.windows(2).any(|pair| pair == ["--format", "json"])
+}
+
+impl Refused {
+    /// Says why, and gives the exit status.
+    pub(crate) fn show(&self) -> ExitCode {
+        if !self.json || !self.error.use_stderr() {
+            let _ = self.error.print();
+            return ExitCode::from(u8::try_from(self.error.exit_code()).unwrap_or(Exit::Usage as u8));
+        }
+        let text = self.error.render().to_string();
+        let text = text.split("\n\nUsage:").next().unwrap_or(&text);
+        let text = text.strip_prefix("error: ").unwrap_or(text);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let failure = Failure::new(Code::UsageInvalid, lines.join("; "));
+        Out::new(Format::Json, false).failure(&failure);
+        failure.exit().into()
+    }
 }
 
 const AFTER_HELP: &str = "Examples:

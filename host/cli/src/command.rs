@@ -3,7 +3,8 @@
 //! Owns the list and the dispatch to one file per command. Refuses shared state: each command gets its
 //! options and the output.
 //!
-//! **Invariant:** every command returns an [`Exit`] or a [`Failure`](crate::failure::Failure) with a code.
+//! **Invariant:** every command returns an [`Exit`] or a [`Failure`](crate::failure::Failure) with a code; only
+//! `record` returns the status of the program that it runs.
 
 mod bench;
 mod check;
@@ -23,6 +24,8 @@ mod review;
 pub(crate) mod run;
 mod serve;
 mod tools;
+
+use std::process::ExitCode;
 
 use clap::Subcommand;
 
@@ -78,10 +81,10 @@ impl Command {
     }
 }
 
-pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
+pub(crate) fn run(args: Args, out: &mut Out) -> Result<ExitCode> {
     let named = args.config.as_deref();
-    match args.command {
-        Command::Record(command) => command.run(out),
+    let exit = match args.command {
+        Command::Record(command) => return command.run(out),
         Command::Import(command) => command.run(out),
         Command::Redact(command) => command.run(out),
         Command::Compile(command) => block_on(command.run(crate::config::load(named, out)?, out)),
@@ -99,7 +102,8 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         Command::Config(command) => block_on(command.run(named, out)),
         Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Completions(command) => command.run(out),
-    }
+    };
+    exit.map(ExitCode::from)
 }
 
 fn block_on(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {

@@ -60,6 +60,7 @@ impl Exit {
     /// The status of a code.
     pub(crate) fn of(code: Code) -> Exit {
         match code.class() {
+            Class::Usage => Exit::Usage,
             Class::Invalid => Exit::Invalid,
             Class::Denied => Exit::Denied,
             Class::Approval => Exit::ApprovalNeeded,

@@ -19,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) file: Option<PathBuf>,
     /// The problems; never empty.
     pub(crate) problems: Problems,
+    /// What to do next, where more is known than the code says.
+    pub(crate) next: Option<String>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -26,12 +28,22 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 impl Failure {
     /// A single failure that is in no file.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Failure {
-        Failure { file: None, problems: Problem::new(code, Place::Whole, message).into() }
+        Failure::from(Problems::from(Problem::new(code, Place::Whole, message)))
     }
 
     /// A failure of a file as a whole.
     pub(crate) fn of_file(path: &Path, code: Code, message: impl Into<String>) -> Failure {
         Failure { file: Some(path.to_owned()), ..Failure::new(code, message) }
+    }
+
+    /// The same with what to do next.
+    pub(crate) fn with_next(self, next: impl Into<String>) -> Failure {
+        Failure { next: Some(next.into()), ..self }
+    }
+
+    /// What to do next.
+    pub(crate) fn next(&self) -> &str {
+        self.next.as_deref().unwrap_or_else(|| self.problems.code().next_action())
     }
 
     /// The exit status.
@@ -42,7 +54,7 @@ impl Failure {
 
 impl From<Problems> for Failure {
     fn from(problems: Problems) -> Failure {
-        Failure { file: None, problems }
+        Failure { file: None, problems, next: None }
     }
 }
 
@@ -59,6 +71,6 @@ pub(crate) trait InFile<T> {
 
 impl<T> InFile<T> for std::result::Result<T, Problems> {
     fn in_file(self, path: &Path) -> Result<T> {
-        self.map_err(|problems| Failure { file: Some(path.to_owned()), problems })
+        self.map_err(|problems| Failure { file: Some(path.to_owned()), ..Failure::from(problems) })
     }
 }

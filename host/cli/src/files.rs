@@ -27,6 +27,20 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Which of our own formats a file that couldn't be used says it has.
+pub(crate) fn own_format(path: &Path) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        format: String,
+    }
+    if path == Path::new("-") {
+        return None;
+    }
+    let bytes = read(path, t2m_core::json::Limits::default().bytes).ok()?;
+    let head: Head = serde_json::from_slice(&bytes).ok()?;
+    Some(head.format).filter(|format| format.starts_with("t2m/"))
+}
+
 /// Opens a file to be read bit by bit, and says how long it is; `-` is standard input, whose length isn't
 /// known.
 pub(crate) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {

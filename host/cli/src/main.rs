@@ -2,11 +2,12 @@
 //!
 //! Owns nothing but the start: arguments in, exit status out. Refuses logic.
 //!
-//! **Invariant:** the process ends only here, with a documented [`exit::Exit`].
+//! **Invariant:** the process ends only here, with a documented [`exit::Exit`] or the status that `record` passes on.
 #![forbid(unsafe_code)]
 
 mod args;
 mod author;
+mod call_log;
 mod command;
 mod component;
 mod config;
@@ -18,22 +19,29 @@ mod manifest;
 mod out;
 mod plugins;
 mod progress;
+mod tape;
 mod toml_file;
 mod workflow_tool;
 
-use clap::Parser;
-
 fn main() -> std::process::ExitCode {
-    let args = args::Args::parse();
+    let args = match args::read(std::env::args_os()) {
+        Ok(args) => args,
+        Err(refused) => return refused.show(),
+    };
     let mut out = out::Out::new(args.format, args.quiet);
     out::init_log(args.verbose, args.command.is_server());
+    if !args.command.is_server() {
+        out.hold_notes();
+    }
     let ran = command::run(args, &mut out);
-    let exit = match ran.and_then(|exit| out.check().map(|()| exit)) {
-        Ok(exit) => exit,
+    match ran.and_then(|exit| out.check().map(|()| exit)) {
+        Ok(exit) => {
+            out.say_notes();
+            exit
+        }
         Err(failure) => {
             out.failure(&failure);
-            failure.exit()
+            failure.exit().into()
         }
-    };
-    exit.into()
+    }
 }

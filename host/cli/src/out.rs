@@ -22,13 +22,25 @@ use crate::failure::Failure;
 pub(crate) struct Out {
     format: Format,
     quiet: bool,
+    /// Notes that wait for the end of the command: in JSON a failure has to be all there is.
+    held: Option<Vec<String>>,
     /// Why standard output could not be written, if so.
     broken: Option<String>,
 }
 
 impl Out {
     pub(crate) fn new(format: Format, quiet: bool) -> Out {
-        Out { format, quiet, broken: None }
+        Out { format, quiet, held: None, broken: None }
+    }
+
+    /// Keeps notes until the command has ended, so that a failure in JSON stands alone.
+    pub(crate) fn hold_notes(&mut self) {
+        self.held = self.is_json().then(Vec::new);
+    }
+
+    /// Says the notes that were kept.
+    pub(crate) fn say_notes(&mut self) {
+        self.held.take().into_iter().flatten().for_each(|note| talk(&note));
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -80,8 +92,10 @@ impl Out {
 
     /// Something for people only.
     pub(crate) fn note(&mut self, text: impl AsRef<str>) {
-        if !self.quiet {
-            talk(text.as_ref());
+        match &mut self.held {
+            _ if self.quiet => {}
+            Some(held) => held.push(text.as_ref().to_owned()),
+            None => talk(text.as_ref()),
         }
     }
 
@@ -93,7 +107,8 @@ impl Out {
     /// Why the command failed. Quiet doesn't hide it.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         if self.is_json() {
-            talk(&pretty(&failure_json(failure)));
+            let notes = self.held.take().unwrap_or_default();
+            talk(&pretty(&failure_json(failure, &notes)));
             return;
         }
         for problem in failure.problems.iter() {
@@ -107,7 +122,7 @@ impl Out {
                 (None, place) => talk(&one_line(&format!("  at {place}"))),
             }
         }
-        talk(&format!("  next: {}", failure.problems.code().next_action()));
+        talk(&format!("  next: {}", failure.next()));
     }
 }
 
@@ -131,10 +146,7 @@ fn talk(text: &str) {
 /// direction of writing are shown as JSON escapes, so that JSON stays what it is. Texts from recordings,
 /// plugins and files all come through here.
 fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| {
-        (c.is_control() && !matches!(c, '\n' | '\t'))
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let steers = |c: char| c != '\n' && t2m_core::terminal::steers(c);
     if !text.contains(steers) {
         return Cow::Borrowed(text);
     }
@@ -149,14 +161,15 @@ fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-fn failure_json(failure: &Failure) -> Value {
+fn failure_json(failure: &Failure, notes: &[String]) -> Value {
     let code = failure.problems.code();
     json!({
         "error": {
             "code": code,
             "blame": code.blame(),
             "retry": code.retry(),
-            "next": code.next_action(),
+            "next": failure.next(),
+            "notes": notes,
             "file": failure.file.as_ref().map(|path| path.display().to_string()),
             "problems": failure.problems,
         }

@@ -19,6 +19,7 @@ use t2m_core::workflow::{self, VerifiedWorkflow};
 use t2m_mcp::{RunFuture, WorkflowCall, WorkflowFailure, WorkflowRunner, WorkflowTool};
 use t2m_runtime::{Blocked, Cancel, MemoryJournal, RunOptions, RunReport, preflight};
 
+use crate::call_log::CallRecorder;
 use crate::config::{RunConfig, WorkflowConfig};
 use crate::failure::{Failure, Result};
 
@@ -28,6 +29,7 @@ pub(crate) struct ServedWorkflow {
     workflow: Arc<VerifiedWorkflow>,
     dispatcher: Arc<Dispatcher>,
     run: RunConfig,
+    recorder: Option<Arc<CallRecorder>>,
 }
 
 impl ServedWorkflow {
@@ -37,6 +39,7 @@ impl ServedWorkflow {
         workflow: VerifiedWorkflow,
         dispatcher: &Arc<Dispatcher>,
         run: RunConfig,
+        recorder: Option<Arc<CallRecorder>>,
     ) -> Result<ServedWorkflow> {
         let name = match &offer.name {
             Some(name) => name.clone(),
@@ -52,10 +55,21 @@ impl ServedWorkflow {
             tool.description.clone_from(description);
         }
         let (workflow, dispatcher) = (Arc::new(workflow), Arc::clone(dispatcher));
-        Ok(ServedWorkflow { tool, workflow, dispatcher, run })
+        Ok(ServedWorkflow { tool, workflow, dispatcher, run, recorder })
     }
 
     async fn call(&self, call: WorkflowCall) -> std::result::Result<Value, WorkflowFailure> {
+        let Some(recorder) = &self.recorder else {
+            return self.make(call).await;
+        };
+        let run = call.run.clone();
+        recorder.workflow_began(&run, &self.tool.name, &call.inputs, self.workflow.digest());
+        let outcome = self.make(call).await;
+        recorder.workflow_ended(&run, outcome.as_ref());
+        outcome
+    }
+
+    async fn make(&self, call: WorkflowCall) -> std::result::Result<Value, WorkflowFailure> {
         let inputs = workflow::bind_inputs(&self.workflow, call.inputs).map_err(|found| invalid(&found))?;
         let inputs = Arc::new(inputs);
         let blocked = preflight(&self.dispatcher, &self.workflow, &call.run, &inputs);

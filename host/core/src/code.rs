@@ -44,6 +44,8 @@ pub enum Retry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
+    /// The command line isn't valid.
+    Usage,
     /// A file, argument or input isn't valid.
     Invalid,
     /// A rule, contract or guard refused the call.
@@ -109,6 +111,8 @@ macro_rules! codes {
 }
 
 codes! {
+    /// The command line isn't valid.
+    UsageInvalid = "usage-invalid", Usage, Caller, AfterChange, "`--help` behind the command lists its options";
     /// A file can't be read.
     FileUnreadable = "file-unreadable", Invalid, Caller, AfterChange, "check the path and its permissions";
     /// A file is larger than the limit for its kind.

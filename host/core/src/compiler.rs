@@ -371,7 +371,7 @@ fn select<'t>(
         let facts = Facts::of(event, Some(&facts).filter(|_| !claimed));
         // A failed call may have acted before it failed.
         repeats.note_writer(position, &facts);
-        if let Some(reason) = not_a_node(event, &ids) {
+        if let Some(reason) = not_a_node(event, trace, &ids) {
             dropped.push((position, drop_event(event, reason, None)));
             continue;
         }
@@ -431,7 +431,7 @@ fn holds_the_value(
 pub(crate) fn why_no_node(trace: &Trace) -> Vec<Option<String>> {
     let ids: HashMap<&str, usize> =
         trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
-    trace.events.iter().map(|event| not_a_node(event, &ids)).collect()
+    trace.events.iter().map(|event| not_a_node(event, trace, &ids)).collect()
 }
 
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {
@@ -439,7 +439,7 @@ fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped
 }
 
 /// Why an event can't be a node.
-fn not_a_node(event: &Event, ids: &HashMap<&str, usize>) -> Option<String> {
+fn not_a_node(event: &Event, trace: &Trace, ids: &HashMap<&str, usize>) -> Option<String> {
     if !event.status.is_success() {
         return Some(match event.status.as_str() {
             "unanswered" => "the recording holds no answer".to_owned(),
@@ -448,9 +448,22 @@ fn not_a_node(event: &Event, ids: &HashMap<&str, usize>) -> Option<String> {
         });
     }
     // A call made inside another one runs again with it; as a node of its own it would run twice.
+    if let Some(parent) = parent_of(event, trace, ids)
+        && !is_workflow(parent)
+    {
+        return Some(format!("it was made by `{}` itself", parent.id.as_str().escape_debug()));
+    }
+    // A workflow is no tool that a node could call. Its calls were recorded, and they are the nodes.
+    is_workflow(event).then(|| "it ran a workflow, whose own calls stand for it".to_owned())
+}
+
+fn parent_of<'t>(event: &Event, trace: &'t Trace, ids: &HashMap<&str, usize>) -> Option<&'t Event> {
     let parent = event.metadata.get("parent").and_then(serde_json::Value::as_str)?;
-    (parent != event.id.as_str() && ids.contains_key(parent))
-        .then(|| format!("it was made by `{}` itself", parent.escape_debug()))
+    ids.get(parent).and_then(|at| trace.events.get(*at)).filter(|parent| parent.id != event.id)
+}
+
+fn is_workflow(event: &Event) -> bool {
+    event.metadata.get("workflow").is_some_and(serde_json::Value::is_string)
 }
 
 fn summarise(

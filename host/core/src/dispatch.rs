@@ -18,5 +18,5 @@ pub use call::{
     CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, NestedOrigin, Origin,
 };
 pub use pipeline::{Dispatcher, DispatcherParts};
-pub use ports::{ApprovalGate, BoxFuture, Clock, EventSink, Guard, ToolBackend};
+pub use ports::{ApprovalGate, BoxFuture, CallLog, Clock, EventSink, Guard, LoggedCall, ToolBackend};
 pub use registry::{Bound, PluginTools, Registered, Registry, Trust};

@@ -32,6 +32,7 @@ pub mod problem;
 pub mod redact;
 pub mod replay;
 pub mod schema;
+pub mod terminal;
 pub mod tool;
 pub mod trace;
 pub mod workflow;

@@ -77,8 +77,39 @@ pub(crate) fn output(value: Value) -> CallToolResult {
     result
 }
 
+/// The result of a tool's call, for a recording.
+pub fn result_json(outcome: Result<&Reply, &CallError>) -> Value {
+    json_of(match outcome {
+        Ok(reply) => result(reply.clone()),
+        Err(error) => described(error),
+    })
+}
+
+/// The result of a workflow's call, for a recording.
+pub fn workflow_result_json(outcome: Result<&Value, &WorkflowFailure>) -> Value {
+    json_of(match outcome {
+        Ok(value) => output(value.clone()),
+        Err(failure) => workflow_failure(failure.clone()),
+    })
+}
+
+fn json_of(result: CallToolResult) -> Value {
+    serde_json::to_value(result).unwrap_or_default()
+}
+
 /// A failed or refused call: a result with `isError`, so that the model sees why.
 pub(crate) fn error(error: &CallError) -> CallToolResult {
+    if error.approval.is_some() {
+        // The person who can approve reads the log; the client's user reads the result. Arguments stay out.
+        tracing::warn!(
+            "{}; to approve it, add the id to the file of `--approvals` and reload",
+            error.message
+        );
+    }
+    described(error)
+}
+
+fn described(error: &CallError) -> CallToolResult {
     let mut details = Map::new();
     let mut put = |name: &str, value: Value| {
         details.insert(name.to_owned(), value);
@@ -95,11 +126,6 @@ pub(crate) fn error(error: &CallError) -> CallToolResult {
     }
     if let Some(request) = &error.approval {
         put("approval", json!(request.id()));
-        // The person who can approve reads the log; the client's user reads the result. Arguments stay out.
-        tracing::warn!(
-            "{}; to approve it, add the id to the file of `--approvals` and reload",
-            error.message
-        );
     }
     // All that a model can act on is in the text; most clients show it nothing else.
     let mut message = error.message.clone();

@@ -15,6 +15,7 @@ mod stdio;
 mod workflow;
 
 pub use catalog::Catalog;
+pub use convert::{result_json, workflow_result_json};
 pub use server::{ToolServer, serve};
 pub use stdio::standard_streams;
 pub use workflow::{RunFuture, WorkflowCall, WorkflowFailure, WorkflowRunner, WorkflowTool};

@@ -56,6 +56,7 @@ fn dispatcher(tool: &ToolName) -> Arc<Dispatcher> {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     })
 }

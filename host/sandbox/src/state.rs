@@ -13,6 +13,7 @@ use t2m_core::digest::Digest;
 use t2m_core::dispatch::ClearedCall;
 use t2m_core::effect::Effect;
 use t2m_core::id::PluginId;
+use t2m_core::terminal::steers;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -212,9 +213,7 @@ impl State {
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Also what turns the direction of writing, and Unicode's own ends of lines.
-        let steers = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if (c.is_control() && c != '\t') || steers {
+        if steers(c) {
             out.extend(c.escape_unicode());
         } else {
             out.push(c);

@@ -75,6 +75,7 @@ impl Bench {
             approvals: setup.approvals,
             guard: None,
             events: None,
+            log: None,
             nested: NestedLimits::default(),
         });
         Ok(Loaded { dispatcher, plugin })

@@ -157,6 +157,7 @@ impl Sandboxed {
             approvals: None,
             guard: None,
             events: None,
+            log: None,
             nested: NestedLimits::default(),
         });
         Ok(Sandboxed { runtime, dispatcher, described, runs: 0 })

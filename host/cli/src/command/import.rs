@@ -97,7 +97,14 @@ impl ImportArgs {
             limits: Limits { bytes: self.max_bytes, ..Limits::default() },
             line_bytes: self.max_line_bytes,
         };
-        trace::import::import(BufReader::with_capacity(BUFFER, reader), &options).in_file(file)
+        let read = trace::import::import(BufReader::with_capacity(BUFFER, reader), &options);
+        read.in_file(file).map_err(|failure| match files::own_format(file) {
+            Some(format) if format.starts_with("t2m/workflow") => {
+                failure.with_next("this is a workflow: `explain`, `check`, `replay` and `run` read it")
+            }
+            Some(format) => failure.with_next(format!("this is a file of `{format}`, no recording")),
+            None => failure,
+        })
     }
 }
 

@@ -3,28 +3,33 @@
 //! Owns the server's process and the relay of both directions, byte for byte. Refuses to understand what it
 //! relays: `import` does that later. Its threads only copy, so the relay never waits for the file.
 //!
-//! **Invariant:** a line is queued for the file before it is passed on, so no answer stands before its call.
+//! **Invariant:** a line is queued for the file before it is passed on, so no answer stands before its call; and
+//! however the session ends, the file is ended after it.
 
-mod tape;
+mod relay;
+mod server;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use t2m_core::code::Code;
-use tape::{Closer, Sender, Splitter, Tape};
 
-use crate::exit::Exit;
+use self::relay::relay;
+use self::server::Server;
 use crate::failure::{Failure, Result};
 use crate::files::reason;
 use crate::out::Out;
+use crate::tape::{self, Closer, Sender, Tape};
 
 /// Record a session between an MCP client and an MCP server.
 ///
 /// Put it in front of the server's command in the client's configuration. The file is written while the
 /// session runs and holds what was said, secrets too; only you can read it. `import` and `compile` read it.
-/// Ends when the server ends: with 0 if the server ended with 0, else with 6.
+/// Signals are passed on to the server. Ends when the server ends, with its exit status, or with 128 and the
+/// number of the signal that ended it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host record --out session.jsonl -- t2m-host serve --tool files --dir $PWD
@@ -33,70 +38,70 @@ pub(crate) struct Record {
     /// The recording, JSON lines; an existing file is refused
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// How long the server may say nothing once the client has closed its side; then it is ended. Common clients
+    /// wait a minute for an answer, so nobody waits for a later one
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    grace: u64,
     /// The server's command
     #[arg(last = true, required = true, value_name = "COMMAND")]
     server: Vec<OsString>,
 }
 
 impl Record {
-    pub(crate) fn run(self, out: &mut Out) -> Result<Exit> {
+    pub(crate) fn run(self, out: &mut Out) -> Result<ExitCode> {
         let unwritable =
             |error: std::io::Error| Failure::of_file(&self.out, Code::FileUnwritable, reason(&error));
         let failed = |message: String| Failure::new(Code::ServerFailed, message);
         let file = tape::create(&self.out).map_err(unwritable)?;
         let (program, args) = self.server.split_first().ok_or_else(|| failed("no server named".into()))?;
         let shown = program.to_string_lossy();
-        let started = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut server = started.map_err(|error| {
+        let (events, told) = channel();
+        let started = Server::start(program, args, &events);
+        let (mut server, input, output) = started.map_err(|error| {
             // Nothing was recorded: the name is free for the next try.
             let _ = std::fs::remove_file(&self.out);
             failed(format!("the server `{shown}` can't be started: {}", reason(&error)))
         })?;
         let (tape, closer) = Tape::start(file);
-        if let Some(input) = server.stdin.take() {
-            let splitter = tape.clone().splitter(Sender::Client);
-            // Not awaited: a client may keep its end open after the server has gone.
-            std::thread::spawn(move || relay(std::io::stdin(), input, splitter));
-        }
-        if let Some(output) = server.stdout.take() {
-            relay(output, std::io::stdout(), tape.splitter(Sender::Server));
-        }
-        let ended = server.wait().map_err(|error| failed(reason(&error)))?;
+        let (to_server, to_client) = (tape.clone().splitter(Sender::Client), tape.splitter(Sender::Server));
+        // Neither is awaited: a client may keep its end open after the server has gone, and so may a child of
+        // the server.
+        let ended = events.clone();
+        std::thread::spawn(move || {
+            relay(std::io::stdin(), input, to_server, &ended);
+            let _ = ended.send(server::Event::InputEnded);
+        });
+        std::thread::spawn(move || {
+            relay(output, std::io::stdout(), to_client, &events);
+            let _ = events.send(server::Event::OutputEnded);
+        });
+        let ended = server.attend(&told, Duration::from_secs(self.grace));
         close(closer, &self.out, out)?;
-        if ended.success() {
-            Ok(Exit::Done)
-        } else {
-            Err(failed(format!("the server `{shown}` ended: {ended}")))
+        let ended = ended.map_err(|error| failed(reason(&error)))?;
+        if let Some(why) = ended.why {
+            out.note(format!("warning: the server `{shown}` {why}"));
         }
+        if !ended.status.success() {
+            out.error(format!("the server `{shown}` ended: {}", ended.status));
+        }
+        Ok(exit_code(ended.status))
     }
 }
 
-/// Copies until one side ends. What was read is passed on at once.
-fn relay(mut from: impl Read, mut to: impl Write, mut splitter: Splitter) {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let read = match from.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(read) => buffer.get(..read).unwrap_or_default(),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        splitter.feed(read);
-        if to.write_all(read).and_then(|()| to.flush()).is_err() {
-            return;
-        }
-    }
+/// A shell's rule: the status itself, or 128 and the signal's number.
+fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal: Option<i32> = None;
+    let number = status.code().or(signal.map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(u8::try_from(number & 0xff).unwrap_or(1))
 }
 
 /// Ends the file, and says what it doesn't hold.
 fn close(closer: Closer, path: &Path, out: &mut Out) -> Result<()> {
-    let unwritable = |message: String| Failure::of_file(path, Code::FileUnwritable, message);
-    match closer.close() {
-        Ok(0) => Ok(()),
-        Ok(missing) => {
-            out.note(format!("warning: {missing} lines are missing in the recording"));
-            Ok(())
-        }
-        Err(error) => Err(unwritable(reason(&error))),
-    }
+    let summary =
+        closer.close().map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))?;
+    summary.warnings().iter().for_each(|warning| out.note(format!("warning: {warning}")));
+    Ok(())
 }

@@ -17,6 +17,9 @@ use crate::failure::{Failure, InFile, Result};
 use crate::files;
 use crate::out::{Out, one_line};
 
+/// Most secrets that are shown to a person, and most keys.
+const MAX_SHOWN: usize = 20;
+
 /// Make a copy of a recording without its secrets.
 ///
 /// A secret becomes a marker such as `[T2M-REDACTED:api-key:1]`: the same secret has the same marker
@@ -94,14 +97,23 @@ fn show(report: &RedactReport, out: &mut Out) {
         let kinds: Vec<String> = report.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         out.note(format!("{} secrets: {}", report.secrets.len(), kinds.join(", ")));
     }
-    for secret in &report.secrets {
+    for secret in report.secrets.iter().take(MAX_SHOWN) {
         let places: Vec<String> = secret.places.iter().take(3).map(|place| one_line(place)).collect();
         let more = if secret.places.len() > places.len() { ", ..." } else { "" };
         let only = if secret.everywhere { "" } else { "; too short or common to be looked for elsewhere" };
         out.note(format!("  {} {} times: {}{more}{only}", secret.marker, secret.count, places.join(", ")));
     }
-    for kept in &report.kept {
+    more(report.secrets.len(), "secrets", out);
+    for kept in report.kept.iter().take(MAX_SHOWN) {
         let (key, pointer) = (one_line(&kept.key), one_line(&kept.pointer));
         out.note(format!("  kept: {} values under `{key}`, first at {pointer}: {}", kept.count, kept.reason));
+    }
+    more(report.kept.len(), "keys with values that were kept", out);
+}
+
+/// Says how many aren't shown.
+fn more(all: usize, what: &str, out: &mut Out) {
+    if let Some(more) = all.checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+        out.note(format!("  and {more} more {what}; `--out FILE --format json` lists all"));
     }
 }

@@ -32,7 +32,8 @@ use crate::plugins;
 ///
 /// Shows effect, schemas, handler and policy of every tool that the workflow calls or, without a workflow,
 /// that the plugins named by `--tool` offer, and what changed since an earlier review. At a terminal it asks
-/// about each; otherwise `--approve TOOL@DIGEST` agrees to what the digest stands for.
+/// about each; otherwise `--approve TOOL@DIGEST` agrees to what the digest stands for. The exit status is 5 as
+/// long as a tool can't run without a review, and 0 if none is left: built-in tools run without one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host review workflow.json
@@ -195,11 +196,12 @@ fn finish(entries: &[Entry], path: &Path, out: &mut Out) -> Exit {
             .iter()
             .map(|entry| format!(" \\\n    --approve {}@{}", entry.contract.tool, entry.digest))
             .collect();
-        out.error(format!(
-            "{} of {} tools are not reviewed; to agree, add:{flags}",
-            open.len(),
-            entries.len()
-        ));
+        let (open, all) = (open.len(), entries.len());
+        out.error(if needed {
+            format!("{open} of {all} tools are not reviewed; to agree, add:{flags}")
+        } else {
+            format!("built in, so none of {all} tools needs a review; to pin this version all the same, add:{flags}")
+        });
     }
     if needed { Exit::ApprovalNeeded } else { Exit::Done }
 }

@@ -22,6 +22,7 @@ use t2m_core::id::RunId;
 use t2m_core::journal::NodeState;
 use t2m_core::json::Limits;
 use t2m_core::schema::Schema;
+use t2m_core::trace::{self, import::ImportOptions};
 use t2m_core::workflow::{self, VerifiedWorkflow};
 use t2m_runtime::{
     Blocked, Cancel, GivenApprovals, MemoryJournal, RunOptions, RunReport, SystemClock, preflight,
@@ -147,6 +148,7 @@ impl Run {
             ))),
             guard: None,
             events: events.clone(),
+            log: None,
             nested: NestedLimits::default(),
         });
         let inputs = Arc::new(inputs);
@@ -239,7 +241,17 @@ pub(super) fn input_value(text: &str, schema: Option<&Value>) -> Value {
 /// Reads and verifies a workflow file.
 pub(crate) fn read_workflow(path: &Path) -> Result<VerifiedWorkflow> {
     let bytes = files::read(path, Limits::default().bytes)?;
-    let (workflow, digest) = workflow::parse(&bytes, Limits::default()).in_file(path)?;
+    let parsed = workflow::parse(&bytes, Limits::default()).in_file(path);
+    let (workflow, digest) = parsed.map_err(|failure| {
+        let recording = trace::import::import_bytes(&bytes, &ImportOptions::default()).is_ok();
+        if !recording {
+            return failure;
+        }
+        let shown = one_line(&path.display().to_string());
+        failure.with_next(format!(
+            "this is a recording: `t2m-host compile {shown} --out FILE` makes a workflow of it"
+        ))
+    })?;
     workflow::verify(workflow, Some(digest)).in_file(path)
 }
 

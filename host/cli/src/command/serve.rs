@@ -15,7 +15,7 @@ use std::sync::Arc;
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{ApprovalGate, Bound, Clock, Dispatcher, DispatcherParts, NestedLimits};
+use t2m_core::dispatch::{ApprovalGate, Bound, CallLog, Clock, Dispatcher, DispatcherParts, NestedLimits};
 use t2m_core::id::{PluginId, RunId, ToolName};
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_mcp::{Catalog, ToolServer, WorkflowRunner};
@@ -25,10 +25,13 @@ use t2m_sandbox::Sandbox;
 use self::reload::Reloads;
 use super::run::{given_approvals, read_workflow};
 use crate::args::PluginArgs;
+use crate::call_log::CallRecorder;
 use crate::config::{self, Config, WorkflowConfig};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
+use crate::files::reason;
 use crate::out::Out;
+use crate::tape::{self, Closer, Tape};
 use crate::workflow_tool::ServedWorkflow;
 use crate::{contracts, plugins};
 
@@ -68,12 +71,54 @@ pub(crate) struct Serve {
     /// at any time
     #[arg(long)]
     watch: bool,
+    /// Record the calls while they are made, those of workflows and tools as parts of the call that makes
+    /// them; an existing file is refused. It holds arguments and results, secrets too; only you can read it.
+    /// `import` and `compile` read it
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     #[command(flatten)]
     plugins: PluginArgs,
 }
 
+/// What calls are recorded with, once there is a catalog to call.
+struct Recording {
+    recorder: Arc<CallRecorder>,
+    closer: Closer,
+}
+
 impl Serve {
     pub(crate) async fn run(self, config_path: Option<&Path>, out: &mut Out) -> Result<Exit> {
+        let recording = self.start_recording()?;
+        let recorder = recording.as_ref().map(|recording| Arc::clone(&recording.recorder));
+        let served = self.serve(config_path, recorder, out).await;
+        let (Some(recording), Some(path)) = (recording, &self.record) else { return served };
+        let summary = recording
+            .closer
+            .close()
+            .map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))?;
+        if served.is_err() && summary.calls() == 0 {
+            // Nothing was recorded: the name is free for the next try.
+            let _ = std::fs::remove_file(path);
+        }
+        summary.warnings().iter().for_each(|warning| out.note(format!("warning: {warning}")));
+        served
+    }
+
+    /// Makes the file before anything takes time, so that a name that is taken is said at once.
+    fn start_recording(&self) -> Result<Option<Recording>> {
+        let Some(path) = &self.record else { return Ok(None) };
+        let file = tape::create(path)
+            .map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))?;
+        let (tape, closer) = Tape::start(file);
+        Ok(Some(Recording { recorder: Arc::new(CallRecorder::new(tape)), closer }))
+    }
+
+    async fn serve(
+        &self,
+        config_path: Option<&Path>,
+        recorder: Option<Arc<CallRecorder>>,
+        out: &mut Out,
+    ) -> Result<Exit> {
         if std::io::stdin().is_terminal() {
             out.note("waiting for an MCP client on standard input; Ctrl-D ends");
         }
@@ -84,20 +129,25 @@ impl Serve {
         let session = RunId::new(format!("mcp-{}-{}", SystemClock.now_ms(), std::process::id()))
             .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         let approvals = Arc::new(GivenApprovals::new([], Arc::new(SystemClock)));
-        let catalog = self.catalog(config_path, &sandbox, &config, Arc::clone(&approvals), out).await?;
+        let parts = Parts { sandbox, approvals, recorder };
+        let catalog = self.catalog(config_path, &parts, &config, out).await?;
         let server = ToolServer::new(catalog, session);
+        let stopped = stop_signal(parts.recorder.is_some())?;
+        tokio::pin!(stopped);
         let (input, output) = t2m_mcp::standard_streams();
         let serving = t2m_mcp::serve(server.clone(), input, output);
         tokio::pin!(serving);
         let served = loop {
             tokio::select! {
                 served = &mut serving => break served,
+                () = &mut stopped => break Ok(()),
                 () = reloads.next() => {}
             }
             // The client may go while this compiles something.
             let reloaded = tokio::select! {
                 served = &mut serving => break served,
-                reloaded = self.reload(config_path, &sandbox, &approvals, &server, out) => reloaded,
+                () = &mut stopped => break Ok(()),
+                reloaded = self.reload(config_path, &parts, &server, out) => reloaded,
             };
             match reloaded {
                 Ok(config) => reloads.look_at(|| self.files(config_path, &config)),
@@ -113,13 +163,12 @@ impl Serve {
     async fn reload(
         &self,
         config_path: Option<&Path>,
-        sandbox: &Sandbox,
-        approvals: &Arc<GivenApprovals>,
+        parts: &Parts,
         server: &ToolServer,
         out: &mut Out,
     ) -> Result<Config> {
         let config = config::load(config_path, out)?;
-        let catalog = self.catalog(config_path, sandbox, &config, Arc::clone(approvals), out).await?;
+        let catalog = self.catalog(config_path, parts, &config, out).await?;
         server.replace(catalog);
         Ok(config)
     }
@@ -128,11 +177,11 @@ impl Serve {
     async fn catalog(
         &self,
         config_path: Option<&Path>,
-        sandbox: &Sandbox,
+        parts: &Parts,
         config: &Config,
-        approvals: Arc<GivenApprovals>,
         out: &mut Out,
     ) -> Result<Catalog> {
+        let Parts { sandbox, approvals, recorder } = parts;
         let offered = self.workflows(config);
         let workflows = offered.iter().map(|offer| read_workflow(&offer.path)).collect::<Result<Vec<_>>>()?;
         let mut contracts = self.read_contracts(config_path, &offered, &workflows)?;
@@ -142,16 +191,19 @@ impl Serve {
         let dispatcher = Dispatcher::new(DispatcherParts {
             registry: plugins::registry(&loaded, &contracts)?,
             policy: config.policy.clone(),
-            approvals: Some(Arc::clone(&approvals) as Arc<dyn ApprovalGate>),
+            approvals: Some(Arc::clone(approvals) as Arc<dyn ApprovalGate>),
             guard: None,
             events: None,
+            log: recorder.clone().map(|recorder| recorder as Arc<dyn CallLog>),
             nested: NestedLimits::default(),
         });
         tell_hidden(&dispatcher, &self.plugins, out);
         let mut runners: Vec<Arc<dyn WorkflowRunner>> = Vec::new();
         for (offer, workflow) in offered.iter().zip(workflows) {
             tell_unbound(&offer.path, &workflow, &dispatcher, out);
-            runners.push(Arc::new(ServedWorkflow::new(offer, workflow, &dispatcher, config.run.clone())?));
+            let run = config.run.clone();
+            let served = ServedWorkflow::new(offer, workflow, &dispatcher, run, recorder.clone())?;
+            runners.push(Arc::new(served));
         }
         let catalog = Catalog::new(dispatcher, runners, &self.offer)?;
         // Nothing can fail any more, and a reload that fails must change nothing.
@@ -203,6 +255,42 @@ impl Serve {
         files.extend(plugins::files(&self.plugins, config));
         files
     }
+}
+
+/// What outlives a reload.
+struct Parts {
+    sandbox: Sandbox,
+    approvals: Arc<GivenApprovals>,
+    recorder: Option<Arc<CallRecorder>>,
+}
+
+/// Resolves when somebody asks the server to end, if it has something to finish then: a recording.
+#[cfg(unix)]
+fn stop_signal(recording: bool) -> Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| {
+        signal(kind).map_err(|error| Failure::new(Code::Internal, format!("no signal handler: {error}")))
+    };
+    let signals = match recording {
+        true => Some((listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?)),
+        false => None,
+    };
+    Ok(async move {
+        match signals {
+            Some((mut terminate, mut interrupt)) => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+            }
+            None => std::future::pending().await,
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn stop_signal(_: bool) -> Result<impl Future<Output = ()>> {
+    Ok(std::future::pending())
 }
 
 /// Says which nodes of a workflow can't run because of their tool, and why. The workflow is offered all the same:

@@ -15,7 +15,7 @@ use super::Config;
 use crate::args::PluginArgs;
 use crate::command::run::read_workflow;
 use crate::component::Component;
-use crate::failure::{Failure, Result};
+use crate::failure::{InFile, Result};
 use crate::{files, plugins, toml_file};
 
 /// Checks a configuration that was read, and returns what is doubtful. `named` is the file that the command
@@ -68,7 +68,7 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
     if let Err(problems) = Problems::from_list(problems) {
         let Some(path) = super::file_in_use(named) else { return Err(problems.into()) };
         let bytes = files::read(path, super::MAX_BYTES)?;
-        return Err(Failure { file: Some(path.to_owned()), problems: toml_file::placed(&bytes, problems) });
+        return Err(toml_file::placed(&bytes, problems)).in_file(path);
     }
     if config.policy.tools.is_empty() {
         return Ok(Vec::new());

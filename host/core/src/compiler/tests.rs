@@ -324,6 +324,33 @@ fn data_that_looks_like_a_reference_stays_data() {
     assert_eq!(back.workflow().nodes[0].arguments, Expr::Literal(arguments));
 }
 
+/// T01, T04: the calls of a workflow that was run stand for it, and a tool's own calls do not stand for it.
+#[test]
+fn a_recorded_workflow_gives_way_to_its_calls() {
+    let of = |parent: &str| json!({"metadata": {"parent": parent}});
+    let workflow = compiled(
+        json!({}),
+        vec![
+            event(
+                "flow",
+                json!({"x": "abc-1"}),
+                json!({"y": "abc-3"}),
+                json!({"metadata": {"workflow": "sha256:0"}}),
+            ),
+            event("one", json!({"x": "abc-1"}), json!({"y": "abc-2"}), of("flow")),
+            event("two", json!({"x": "abc-2"}), json!({"y": "abc-3"}), of("flow")),
+            event("inner", json!({"x": "abc-2"}), json!(null), of("two")),
+        ],
+    );
+    assert_eq!(nodes(&workflow), ["one", "two"]);
+    let dropped: Vec<String> =
+        workflow.workflow().source.dropped.iter().map(|d| format!("{}: {}", d.event, d.reason)).collect();
+    assert_eq!(
+        dropped,
+        ["flow: it ran a workflow, whose own calls stand for it", "inner: it was made by `two` itself"]
+    );
+}
+
 /// T04: only successful events become nodes, and a nested call runs inside its parent.
 #[test]
 fn events_that_are_no_nodes_are_listed_with_the_reason() {

@@ -44,6 +44,8 @@ pub enum Origin {
 #[derive(Debug, Clone)]
 pub struct NestedOrigin {
     pub(super) workflow: Option<Digest>,
+    /// The node of the call that makes the call.
+    pub(super) node: NodeId,
     /// The effect of the contract of the tool that makes the call.
     pub(super) effect: Effect,
     pub(super) depth: u32,
@@ -202,6 +204,7 @@ impl NestedCalls {
             .map_err(|error| refuse(Code::Internal, error.to_string()))?;
         let origin = Origin::Nested(NestedOrigin {
             workflow: self.workflow,
+            node: self.node.clone(),
             effect: self.effect,
             depth,
             budget: Arc::clone(&self.budget),

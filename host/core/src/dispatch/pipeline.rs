@@ -14,13 +14,13 @@ use std::sync::atomic::AtomicU32;
 use serde_json::{Map, Value};
 
 use super::call::{CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, Origin};
-use super::ports::{ApprovalGate, EventSink, Guard};
+use super::ports::{ApprovalGate, CallLog, EventSink, Guard, LoggedCall};
 use super::registry::{Bound, Registered, Registry};
 use crate::approval::{ApprovalRequest, Arguments, Unapproved};
 use crate::code::Code;
 use crate::contract::Contract;
 use crate::digest::Digest;
-use crate::effect::Effect;
+use crate::effect::{Effect, Idempotency};
 use crate::event::{Event, Stage, StageOutcome};
 use crate::guard::GuardRequest;
 use crate::id::RunId;
@@ -41,6 +41,8 @@ pub struct DispatcherParts {
     pub guard: Option<Arc<dyn Guard>>,
     /// Who watches.
     pub events: Option<Arc<dyn EventSink>>,
+    /// Who keeps the calls and their results.
+    pub log: Option<Arc<dyn CallLog>>,
     /// How far calls from handlers may go.
     pub nested: NestedLimits,
 }
@@ -93,8 +95,24 @@ impl Dispatcher {
             Origin::Nested(origin) => (origin.depth, origin.workflow),
         };
         let flight = InFlight { events: self.parts.events.as_deref(), request: &request, depth, workflow };
-        let cleared = self.clear(&flight, arguments).await?;
-        self.run_handler(&flight, cleared).await
+        let Some(log) = self.parts.log.as_deref() else {
+            return self.make(&flight, arguments).await;
+        };
+        let kept = Arc::clone(&arguments);
+        let call = flight.logged(&kept);
+        log.began(call);
+        let outcome = self.make(&flight, arguments).await;
+        log.ended(call, outcome.as_ref());
+        outcome
+    }
+
+    async fn make(
+        self: &Arc<Self>,
+        flight: &InFlight<'_>,
+        arguments: Arc<Value>,
+    ) -> Result<Reply, CallError> {
+        let cleared = self.clear(flight, arguments).await?;
+        self.run_handler(flight, cleared).await
     }
 
     /// Says what would stop a node of a workflow, before anything of it runs: the same stages, as far as they
@@ -243,14 +261,28 @@ fn place(pointer: &str) -> &str {
 }
 
 impl InFlight<'_> {
+    fn logged<'c>(&'c self, arguments: &'c Value) -> LoggedCall<'c> {
+        LoggedCall {
+            run: &self.request.run,
+            node: &self.request.node,
+            tool: &self.request.tool,
+            arguments,
+            caller: match &self.request.origin {
+                Origin::Nested(origin) => Some(&origin.node),
+                Origin::Workflow { .. } | Origin::Direct => None,
+            },
+            workflow: self.workflow,
+        }
+    }
+
     /// The call is one that its origin has, and none of its arguments stands for a secret that was redacted;
-    /// gives the effect that a workflow assumes of it. `marked` is where a marker stands.
-    fn verify(&self, marked: Option<String>) -> Result<Option<Effect>, CallError> {
+    /// gives what a workflow assumes of it. `marked` is where a marker stands.
+    fn verify(&self, marked: Option<String>) -> Result<Option<(Effect, Idempotency)>, CallError> {
         let request = self.request;
         let assumed = match &request.origin {
             Origin::Direct | Origin::Nested(_) => None,
             Origin::Workflow { workflow, .. } => match workflow.node(&request.node) {
-                Some(node) if node.tool == request.tool => Some(node.effect),
+                Some(node) if node.tool == request.tool => Some((node.effect, node.idempotency)),
                 _ => {
                     let message = format!(
                         "node `{}` with tool `{}` is not in the verified workflow",
@@ -276,7 +308,7 @@ impl InFlight<'_> {
     fn bind<'r>(
         &self,
         registry: &'r Registry,
-        assumed: Option<Effect>,
+        assumed: Option<(Effect, Idempotency)>,
     ) -> Result<(&'r Registered, &'r Contract, Digest), CallError> {
         let tool = &self.request.tool;
         let refuse = |code, message: String| Err(self.refuse(Stage::Bind, code, message));
@@ -294,10 +326,21 @@ impl InFlight<'_> {
                 return refuse(Code::ContractDrift, message);
             }
         };
-        if let Some(assumed) = assumed.filter(|assumed| *assumed < contract.effect) {
+        if let Some((assumed, _)) = assumed.filter(|(effect, _)| *effect < contract.effect) {
             let message = format!(
                 "the workflow orders `{tool}` as `{assumed}`, its contract says `{}`; compile again with the plugin loaded",
                 contract.effect
+            );
+            return refuse(Code::ContractDrift, message);
+        }
+        // Repeats of what may be repeated were left out. What is pure has no effect that could repeat.
+        if let Some((_, Idempotency::Idempotent)) = assumed
+            && contract.idempotency != Idempotency::Idempotent
+            && contract.effect != Effect::Pure
+        {
+            let message = format!(
+                "the workflow repeats `{tool}` as `idempotent`, its contract says `{}`; compile again with the plugin loaded",
+                contract.idempotency
             );
             return refuse(Code::ContractDrift, message);
         }

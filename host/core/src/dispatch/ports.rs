@@ -7,11 +7,14 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::call::ClearedCall;
+use serde_json::Value;
+
+use super::call::{CallError, ClearedCall};
 use crate::approval::{ApprovalRequest, Unapproved};
+use crate::digest::Digest;
 use crate::event::Event;
 use crate::guard::{GuardRequest, GuardVerdict};
-use crate::id::RunId;
+use crate::id::{NodeId, RunId, ToolName};
 use crate::tool::{Reply, ToolFailure};
 
 /// A future that can move between threads.
@@ -48,6 +51,34 @@ pub trait Guard: Send + Sync {
 pub trait EventSink: Send + Sync {
     /// Takes one event.
     fn emit(&self, event: &Event);
+}
+
+/// A call as a recording knows it. Its run and node tell it from every other call; attempts at one node come
+/// one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct LoggedCall<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// The node, or a name below one for a nested call.
+    pub node: &'a NodeId,
+    /// The tool.
+    pub tool: &'a ToolName,
+    /// The arguments, fully resolved.
+    pub arguments: &'a Value,
+    /// The node of the call that made this one.
+    pub caller: Option<&'a NodeId>,
+    /// The workflow of the run, if it has one.
+    pub workflow: Option<Digest>,
+}
+
+/// Something that keeps what was called and what came back. It must return at once and never fail a call. A
+/// call that began and never ended was cancelled.
+pub trait CallLog: Send + Sync {
+    /// A call begins; no check was made yet.
+    fn began(&self, call: LoggedCall<'_>);
+
+    /// It ended, or was refused.
+    fn ended(&self, call: LoggedCall<'_>, outcome: Result<&Reply, &CallError>);
 }
 
 /// The time.

@@ -119,6 +119,7 @@ struct Setup {
     outer: Effect,
     node: &'static str,
     assumed: Effect,
+    repeats: Idempotency,
     arguments: Value,
     contract: Option<Change<Contract>>,
     lacks: Option<&'static str>,
@@ -136,6 +137,7 @@ impl Default for Setup {
             outer: Effect::Write,
             node: "w",
             assumed: Effect::Write,
+            repeats: Idempotency::Unknown,
             arguments: json!({"n": 1}),
             contract: Some(Box::new(|_| {})),
             lacks: None,
@@ -155,14 +157,14 @@ struct Ran {
     guarded: u32,
 }
 
-fn workflow(tool_name: &str, effect: Effect) -> Arc<VerifiedWorkflow> {
+fn workflow(tool_name: &str, effect: Effect, idempotency: Idempotency) -> Arc<VerifiedWorkflow> {
     let node = Node {
         id: NodeId::new("w").unwrap(),
         tool: tool(tool_name),
         arguments: Expr::Object(BTreeMap::new()),
         after: vec![],
         effect,
-        idempotency: Idempotency::Unknown,
+        idempotency,
         timeout_ms: None,
         recorded: None,
         decisions: vec![],
@@ -206,7 +208,7 @@ fn run(setup: Setup) -> Ran {
         backend: Arc::clone(&effects) as Arc<dyn ToolBackend>,
         lacking: setup.lacks.map(|lacks| (tool("write_it"), lacks.to_owned())).into_iter().collect(),
     };
-    let workflow = workflow(setup.tool, setup.assumed);
+    let workflow = workflow(setup.tool, setup.assumed, setup.repeats);
     let request = ApprovalRequest {
         workflow: Some(workflow.digest()),
         node: NodeId::new(if setup.tool == "outer" { "w/write_it#1" } else { "w" }).unwrap(),
@@ -230,6 +232,7 @@ fn run(setup: Setup) -> Ran {
         // `outer` only reads, and the guard of these tests expects writes.
         guard: guard.clone().filter(|_| setup.tool != "outer").map(|guard| guard as Arc<dyn Guard>),
         events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
+        log: None,
         nested: NestedLimits::default(),
     });
     let request = CallRequest {
@@ -342,6 +345,7 @@ fn nested_calls_stop_at_their_depth() {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     });
     let request = CallRequest {
@@ -367,6 +371,7 @@ fn a_refused_call_stops_at_its_stage_and_has_no_effect() {
         (Stage::Verify, Code::CallUnverified, Setup { node: "other", ..Setup::default() }),
         (Stage::Bind, Code::ToolUnknown, Setup { tool: "write_itt", ..Setup::default() }),
         (Stage::Bind, Code::ContractMissing, Setup { contract: None, ..Setup::default() }),
+        (Stage::Bind, Code::ContractDrift, Setup { repeats: Idempotency::Idempotent, ..Setup::default() }),
         (
             Stage::Bind,
             Code::ContractUnreviewed,

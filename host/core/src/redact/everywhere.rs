@@ -1,7 +1,7 @@
 //! Known secrets, wherever a text has them.
 //!
-//! Owns the forms in which a secret may stand (as it is, escaped in JSON, percent-encoded) and the search for
-//! all of them at once. Refuses to find new ones.
+//! Owns the forms in which a secret may stand (as it is, escaped in JSON, percent-encoded, in base64) and the
+//! search for all of them at once. Refuses to find new ones.
 //!
 //! **Invariant:** every form of one secret leads to the same marker; only one with quotes or backslashes, inside
 //! JSON inside JSON, may get another.
@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::looks::is_wordlike;
 use crate::code::Code;
@@ -18,8 +20,16 @@ use crate::problem::{Place, Problem, Problems};
 /// Finds known secrets.
 pub(super) struct Everywhere {
     search: Option<AhoCorasick>,
-    /// For each form the secret, and whether it counts only as a word of its own.
-    forms: Vec<(usize, bool)>,
+    forms: Vec<Known>,
+}
+
+/// What a form stands for.
+struct Known {
+    secret: usize,
+    /// It counts only as a word of its own.
+    as_word: bool,
+    /// Characters before and behind it that hold a part of the secret too.
+    around: (usize, usize),
 }
 
 impl Everywhere {
@@ -29,10 +39,13 @@ impl Everywhere {
         let mut forms = Vec::new();
         let mut known: HashMap<String, ()> = HashMap::new();
         for (number, secret) in secrets {
-            for form in forms_of(secret) {
+            let as_word = is_wordlike(secret);
+            let plain = forms_of(secret).into_iter().map(|form| (form, as_word, (0, 0)));
+            let encoded = base64_of(secret).into_iter().map(|(form, around)| (form, false, around));
+            for (form, as_word, around) in plain.chain(encoded) {
                 if known.insert(form.clone(), ()).is_none() {
                     texts.push(form);
-                    forms.push((number, is_wordlike(secret)));
+                    forms.push(Known { secret: number, as_word, around });
                 }
             }
         }
@@ -51,15 +64,15 @@ impl Everywhere {
         let Some(search) = &self.search else { return Vec::new() };
         let mut found = Vec::new();
         let mut add = |raw: Range<usize>, pattern: usize| {
-            let Some((number, as_word)) = self.forms.get(pattern) else { return };
+            let Some(Known { secret, as_word, around }) = self.forms.get(pattern) else { return };
             if !as_word || (begins_here(text, raw.start) && ends_here(text, raw.end)) {
-                found.push((raw, *number));
+                found.push((widened(text, raw, *around), *secret));
             }
         };
         for hit in search.find_overlapping_iter(text) {
             add(hit.range(), hit.pattern().as_usize());
         }
-        if let Some((decoded, origin)) = percent_decoded(text) {
+        for (decoded, origin) in [percent_decoded(text), unescaped(text)].into_iter().flatten() {
             for hit in search.find_overlapping_iter(&decoded) {
                 if let (Some(start), Some(end)) = (origin.get(hit.start()), origin.get(hit.end())) {
                     add(*start..*end, hit.pattern().as_usize());
@@ -81,6 +94,102 @@ fn forms_of(secret: &str) -> Vec<String> {
 fn json_escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
+}
+
+/// What of a secret's base64 is the same whatever stands around it: for each of the three ways in which it may
+/// lie on groups of three bytes, in both alphabets, with the characters that hold some of its bits as well.
+fn base64_of(secret: &str) -> Vec<(String, (usize, usize))> {
+    let mut forms = Vec::new();
+    for before in 0..3usize {
+        let mut bytes = vec![0; before];
+        bytes.extend_from_slice(secret.as_bytes());
+        let encoded = STANDARD_NO_PAD.encode(&bytes);
+        // Whole characters before it, and one more that it shares.
+        let start = [0, 2, 3].get(before).copied().unwrap_or_default();
+        let shared_end = usize::from(bytes.len() % 3 != 0);
+        let Some(core) = encoded.get(start..encoded.len() - shared_end) else { continue };
+        if core.len() < MIN_BASE64 {
+            continue;
+        }
+        let around = (usize::from(before > 0), shared_end);
+        let url = core.replace('+', "-").replace('/', "_");
+        forms.extend([(core.to_owned(), around), (url, around)]);
+    }
+    forms
+}
+
+/// Fewer characters of base64 would be met by chance.
+const MIN_BASE64: usize = 8;
+
+/// The span with the characters of base64 beside it that hold a part of the secret, and the padding behind.
+fn widened(text: &str, span: Range<usize>, (before, after): (usize, usize)) -> Range<usize> {
+    let is_base64 =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte));
+    let bytes = text.as_bytes();
+    let mut wide = span;
+    if before > 0 && wide.start.checked_sub(1).is_some_and(|at| is_base64(bytes.get(at))) {
+        wide.start -= 1;
+    }
+    if after > 0 && is_base64(bytes.get(wide.end)) {
+        wide.end += 1;
+    }
+    wide
+}
+
+/// The bytes that a text stands for if it has JSON escapes by number, and for each of them, and for the end,
+/// where it begins in the text. Nothing if it has none. However many backslashes there are: JSON inside JSON
+/// doubles them.
+fn unescaped(text: &str) -> Option<(Vec<u8>, Vec<usize>)> {
+    if !text.contains("\\u") {
+        return None;
+    }
+    let (mut decoded, mut origin) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
+    let (mut at, mut any) = (0, false);
+    let unit = |at: usize| {
+        let rest = text.get(at..)?;
+        let slashes = rest.len() - rest.trim_start_matches('\\').len();
+        let hex = rest.get(slashes..)?.strip_prefix('u')?.get(..4)?;
+        let is_hex = slashes > 0 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let unit = u16::from_str_radix(hex, 16).ok().filter(|_| is_hex)?;
+        Some((unit, at + slashes + 5))
+    };
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        let read = (c == '\\').then(|| unit(at)).flatten().and_then(|(first, end)| {
+            let second = unit(end).filter(|_| (0xd800..0xdc00).contains(&first));
+            match (char::from_u32(u32::from(first)), second) {
+                (Some(c), _) => Some((c, end)),
+                (None, Some((second, end))) => {
+                    let mut pair = char::decode_utf16([first, second]);
+                    Some((pair.next()?.ok()?, end))
+                }
+                (None, None) => None,
+            }
+        });
+        any |= read.is_some();
+        let (c, end) = match read {
+            Some(read) => read,
+            // All of the backslashes: looking at each of them again would take the square of their number.
+            None if c == '\\' => {
+                let rest = text.get(at..).unwrap_or_default();
+                let slashes = rest.len() - rest.trim_start_matches('\\').len();
+                for slash in 0..slashes {
+                    origin.push(at + slash);
+                    decoded.push(b'\\');
+                }
+                at += slashes;
+                continue;
+            }
+            None => (c, at + c.len_utf8()),
+        };
+        let mut buffer = [0; 4];
+        for byte in c.encode_utf8(&mut buffer).bytes() {
+            origin.push(at);
+            decoded.push(byte);
+        }
+        at = end;
+    }
+    origin.push(at);
+    any.then_some((decoded, origin))
 }
 
 /// The bytes that a text stands for if it is percent-encoded, and for each of them, and for the end, where
@@ -158,10 +267,35 @@ mod tests {
             ("a%20swordfish%20b", vec![1]),
             (r"a\u0020swordfish", vec![1]),
             ("xpass1234wordx", vec![2]),
+            (r"a \u0073wordfish b", vec![1]),
+            (r"a \\u0073\\u0077ordfish b", vec![1]),
+            (r"\u00zz swordfish", vec![1]),
+            ("cGFzczEyMzR3b3Jk", vec![2]),
+            ("data:eHBhc3MxMjM0d29yZHg=", vec![2]),
+            ("eHhwYXNzMTIzNHdvcmQ", vec![2]),
             ("id 12345678", vec![]),
             ("id=1234567", vec![3]),
         ] {
             assert_eq!(numbers(text), expected, "{text}");
+        }
+    }
+
+    /// T13: nothing of a secret stays in base64, wherever it lies in what was encoded.
+    #[test]
+    fn base64_of_a_known_secret_is_found_at_every_offset() {
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+        let secret = "pa??word>>9~x1";
+        let everywhere = Everywhere::new([(0, secret)].into_iter()).unwrap();
+        for before in ["", "a", "ab", "user:", "a longer text "] {
+            for after in ["", ".", "..", ", and more"] {
+                let plain = format!("{before}{secret}{after}");
+                for text in [STANDARD.encode(&plain), URL_SAFE.encode(&plain)] {
+                    let found = everywhere.find(&format!("x {text} y"));
+                    let (span, _) = found.first().unwrap_or_else(|| panic!("{plain} in {text}")).clone();
+                    let (start, end) = (before.len() * 8 / 6, (before.len() + secret.len()) * 8);
+                    assert_eq!(span, 2 + start..2 + end.div_ceil(6), "{plain}");
+                }
+            }
         }
     }
 }

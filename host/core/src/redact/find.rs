@@ -3,13 +3,17 @@
 //! Owns the reading of shapes, `KEY=VALUE`, `key: value`, header lines, query strings, command lines and
 //! quoted JSON. Refuses to look at markers: what was redacted before isn't found again.
 //!
-//! **Invariant:** every span lies on character boundaries, isn't empty, and holds no whole marker.
+//! **Invariant:** every span lies on character boundaries, isn't empty, and holds no whole marker; a text is read
+//! a bounded number of times, whatever stands in it.
+
+mod line;
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use self::line::Line;
 use super::looks::{is_credential, is_placeholder, looks_random};
 use super::marker;
 use super::rules::{KeyRule, Rules, words_of};
@@ -43,9 +47,7 @@ pub(super) fn find<'r>(text: &str, rules: &'r Rules) -> Vec<Found<'r>> {
         flags(text, rules, &mut found);
     }
     let marked: Vec<Range<usize>> = marker::spans(text).collect();
-    let apart =
-        |span: &Range<usize>| marked.iter().all(|mark| mark.end <= span.start || span.end <= mark.start);
-    found.retain(|found| !found.span.is_empty() && apart(&found.span));
+    found.retain(|found| !found.span.is_empty() && marker::is_apart(&marked, &found.span));
     found
 }
 
@@ -71,28 +73,68 @@ fn shapes<'r>(text: &str, rules: &'r Rules, found: &mut Vec<Found<'r>>) {
 
 fn assignments<'r>(text: &str, rules: &'r Rules, found: &mut Vec<Found<'r>>) {
     let Some(regex) = ASSIGNMENT.as_ref() else { return };
+    let mut line = Line::default();
+    let mut around = Around::default();
     for captures in regex.captures_iter(text) {
         let (Some(whole), Some(key), Some(op)) = (captures.get(0), captures.name("key"), captures.name("op"))
         else {
             continue;
         };
         let Some(rule) = rules.key(key.as_str()) else { continue };
-        let before = text.get(..whole.start()).unwrap_or_default();
-        let shell = op.as_str() == "=" && {
-            let line = before.rsplit('\n').next().unwrap_or_default();
-            let spaced = text.get(key.end()..op.start()).is_some_and(|gap| !gap.is_empty());
-            !spaced
-                && line
-                    .split_whitespace()
-                    .all(|word| word == "export" || word.contains('=') && !word.contains(';'))
-        };
+        line.read_to(text, whole.start());
+        let spaced = text.get(key.end()..op.start()).is_some_and(|gap| !gap.is_empty());
+        let shell = op.as_str() == "=" && !spaced && line.is_assignments();
         // An environment variable or a flag with such a name is meant to hold one.
         let named = captures.name("dash").is_some() || (op.as_str() == "=" && is_constant(key.as_str()));
         let rule = KeyRule { only_random: rule.only_random && !(named && rule.kind == "token"), ..rule };
         let quote = captures.name("quote").map_or("", |quote| quote.as_str());
         let context = Context { key: key.as_str(), quote, op: op.as_str(), shell, rule };
-        let Some(value) = Value::read(text, whole.end(), &context) else { continue };
+        let Some(readable) = around.readable(text, whole.end()) else { continue };
+        let Some(value) = Value::read(readable, whole.end(), &context) else { continue };
+        let before = found.len();
         value.secrets(text, &context, rules, found);
+        around.was_read(&value.span, found.len() > before);
+    }
+}
+
+/// What was read of values in which further ones may begin, as in `password=password=...`.
+#[derive(Default)]
+struct Around {
+    end: usize,
+    is_secret: bool,
+    /// Values that began in it.
+    inside: usize,
+}
+
+impl Around {
+    /// Values inside one value that are read to their ends; nobody writes as many by hand.
+    const WHOLE: usize = 64;
+
+    /// How much is read of each further one.
+    const PART: usize = 256;
+
+    /// The text up to where a value that begins at `start` may be read; nothing if it is hidden already.
+    fn readable<'t>(&mut self, text: &'t str, start: usize) -> Option<&'t str> {
+        if start >= self.end {
+            *self = Around::default();
+            return Some(text);
+        }
+        self.inside += 1;
+        if self.inside <= Around::WHOLE {
+            return Some(text);
+        }
+        if self.is_secret {
+            return None;
+        }
+        text.get(..text.floor_char_boundary(start.saturating_add(Around::PART)))
+    }
+
+    fn was_read(&mut self, span: &Range<usize>, is_secret: bool) {
+        #[cfg(test)]
+        tests::count(span.len());
+        // What hides a part only doesn't hide the rest.
+        self.is_secret = is_secret && (self.is_secret || span.end >= self.end);
+        self.end = self.end.max(span.end);
     }
 }
 
@@ -219,8 +261,8 @@ impl Value {
             return false;
         }
         // `password: must be long` is a sentence, `password: swordfish` at the end of a line is not.
-        let line = after.lines().next().unwrap_or_default();
-        let goes_on = line.starts_with(' ') && line.trim_start().starts_with(is_word);
+        let blank = |c: char| c.is_whitespace() && c != '\n';
+        let goes_on = after.starts_with(' ') && after.trim_start_matches(blank).starts_with(is_word);
         !(goes_on && context.op == ":" && core.chars().all(|c| c.is_lowercase()))
     }
 }
@@ -247,10 +289,9 @@ fn end_of_quoted(body: &str, quote: char, slashes: usize) -> Option<usize> {
 fn next_parameter(value: &str) -> Option<usize> {
     value.match_indices('&').map(|(at, _)| at).find(|at| {
         let rest = value.get(at + 1..).unwrap_or_default();
-        let name = rest.split('=').next().unwrap_or_default();
-        rest.contains('=')
-            && !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        rest.find(ends)
+            .is_some_and(|end| end > 0 && rest.get(end..).is_some_and(|rest| rest.starts_with('=')))
     })
 }
 
@@ -301,7 +342,9 @@ fn is_type(word: &str) -> bool {
 pub(super) fn scheme(value: &str) -> usize {
     const SCHEMES: [&str; 9] =
         ["bearer", "basic", "token", "digest", "negotiate", "apikey", "api-key", "ntlm", "aws4-hmac-sha256"];
-    let end = value.find([' ', '\t']).unwrap_or(value.len());
+    // No scheme is longer; what follows may be a whole text.
+    let head = value.get(..value.floor_char_boundary(20)).unwrap_or_default();
+    let end = head.find([' ', '\t']).unwrap_or(head.len());
     let known =
         value.get(..end).is_some_and(|word| SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme)));
     let rest = value.get(end..).unwrap_or_default();
@@ -347,4 +390,56 @@ fn cookie_values(value: &str, rules: &Rules) -> Vec<Range<usize>> {
         start += pair.len() + 1;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::rules::{Options, Rules};
+    use super::*;
+
+    thread_local! {
+        static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Counts what was read of values.
+    pub(super) fn count(bytes: usize) {
+        READ.set(READ.get() + bytes);
+    }
+
+    /// T13: what is read, and what is found, grows with the text and not with its square.
+    #[test]
+    fn a_text_is_read_a_bounded_number_of_times() {
+        let rules = Rules::new(&Options::default()).unwrap();
+        for part in [
+            "password=",
+            "password=/",
+            "password=\"x",
+            "password: ",
+            "Cookie: a=",
+            "password=a&b=",
+            "-----BEGIN PRIVATE KEY-----\n",
+            "curl -u a:b ",
+            "[T2M-REDACTED:",
+            "[T2M-REDACTED:a:1]token=",
+        ] {
+            let text = part.repeat(20_000 / part.len());
+            READ.set(0);
+            let found = find(&text, &rules);
+            let hidden: usize = found.iter().map(|found| found.span.len()).sum();
+            let most = (2 * Around::WHOLE + Around::PART) * text.len();
+            assert!(READ.get() <= most, "{part}: {} bytes read of {}", READ.get(), text.len());
+            assert!(hidden <= most, "{part}: {hidden} bytes hidden of {}", text.len());
+        }
+    }
+
+    /// T13: what stands inside a value that is no secret itself is still found, however many stand before it.
+    #[test]
+    fn many_values_inside_one_hide_none() {
+        let rules = Rules::new(&Options::default()).unwrap();
+        let text = format!("password={}token=k7Jd93hXq2LmZp8vT4wB", "/password=".repeat(500));
+        let found = find(&text, &rules);
+        assert!(found.iter().any(|found| text[found.span.clone()].contains("k7Jd93hXq2LmZp8vT4wB")));
+    }
 }

@@ -68,9 +68,18 @@ pub fn holds_anonymous(value: &Value) -> bool {
 pub(super) fn spans(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     text.match_indices(START).filter_map(|(start, _)| {
         let rest = text.get(start + START.len()..)?;
-        let (inside, _) = rest.split_once(']')?;
-        read(inside).map(|_| start..start + START.len() + inside.len() + 1)
+        // Only what a marker may hold is looked at: a text may have many beginnings and no end.
+        let ends = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | ':'));
+        let inside = rest.get(..rest.find(ends)?)?;
+        let closed = rest.get(inside.len()..)?.starts_with(']');
+        read(inside).filter(|_| closed).map(|_| start..start + START.len() + inside.len() + 1)
     })
+}
+
+/// Whether a span meets none of these spans, which stand in their order.
+pub(super) fn is_apart(marks: &[Range<usize>], span: &Range<usize>) -> bool {
+    let next = marks.partition_point(|mark| mark.end <= span.start);
+    marks.get(next).is_none_or(|mark| span.end <= mark.start)
 }
 
 /// A text without its markers.

@@ -188,12 +188,10 @@ impl Rewrite<'_> {
             return None;
         }
         let marks: Vec<Range<usize>> = marker::spans(text).collect();
-        let apart =
-            |span: &Range<usize>| marks.iter().all(|mark| mark.end <= span.start || span.end <= mark.start);
         found.extend(
             known
                 .into_iter()
-                .filter(|(span, _)| apart(span))
+                .filter(|(span, _)| marker::is_apart(&marks, span))
                 .map(|(span, secret)| (span.clone(), secret, quotes_of_number(text, &span))),
         );
         found.sort_by_key(|(span, _, _)| (span.start, std::cmp::Reverse(span.end)));

@@ -6,7 +6,7 @@
 //! **Invariant:** texts are visited in the order in which [`rewrite`](super::rewrite) visits them, so that the
 //! n-th text of one walk is the n-th of the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use serde_json::{Map, Value};
@@ -211,15 +211,14 @@ impl<'r> Scan<'r> {
                 .filter(|part| text.get(part.clone()).is_some_and(|part| !is_only_markers(part)));
             found.extend(rest.map(plain));
         }
-        let mut seen: Vec<Range<usize>> = Vec::new();
+        let mut seen: HashSet<Range<usize>> = HashSet::new();
         for Found { span, kind, escaped, wrap } in found {
-            if seen.contains(&span) {
+            if !seen.insert(span.clone()) {
                 continue;
             }
             let Some(raw) = text.get(span.clone()) else { continue };
             let secret = self.register(canonical(raw, escaped), kind);
-            self.note(at, Local { span: span.clone(), secret, wrap });
-            seen.push(span);
+            self.note(at, Local { span, secret, wrap });
         }
         self.inside(text, at);
     }

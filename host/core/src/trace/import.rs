@@ -274,7 +274,7 @@ pub fn import(reader: impl BufRead, options: &ImportOptions) -> Result<Imported,
     let renaming = rename::Renaming::new(&options.rename)?;
     let (mut trace, format, mut report) = read::read(reader, options)?;
     report.remapped = mapping.apply(&mut trace);
-    report.renamed = renaming.apply(&mut trace);
+    report.renamed = renaming.apply(&mut trace, &mut report.warnings);
     report.warnings.extend(rename::advice(&trace));
     Ok(Imported { trace, format, report })
 }

@@ -46,6 +46,13 @@ pub struct Input {
     pub default: Option<Value>,
 }
 
+impl Input {
+    /// Whether its value is to be shown nowhere: JSON Schema's word for a secret.
+    pub fn is_secret(&self) -> bool {
+        self.schema.get("writeOnly") == Some(&Value::Bool(true))
+    }
+}
+
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -52,6 +52,7 @@ fn server() -> ToolServer {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     });
     let catalog = Catalog::new(dispatcher, [], &[]).unwrap();

@@ -115,6 +115,7 @@ fn dispatcher(tools: &Arc<Tools>, policy: Policy) -> Arc<Dispatcher> {
         approvals: None,
         guard: None,
         events: None,
+        log: None,
         nested: NestedLimits::default(),
     })
 }

@@ -95,6 +95,8 @@ pub(super) struct Call {
     pub(super) started_at: Option<Timestamp>,
     /// The key of the call in which it was made.
     pub(super) parent: Option<String>,
+    /// The workflow that the call ran, if it ran one: the calls made in it are its steps.
+    pub(super) workflow: Option<String>,
     /// What else the format says of it.
     pub(super) metadata: Map<String, Value>,
 }
@@ -108,6 +110,7 @@ impl Call {
             arguments,
             started_at: None,
             parent: None,
+            workflow: None,
             metadata: Map::new(),
         }
     }
@@ -285,6 +288,11 @@ impl Calls {
             self.settle(id, answer);
         }
         Some(id)
+    }
+
+    /// Lets calls that were made in this one name it by `key`.
+    pub(super) fn name(&mut self, id: CallId, key: &str) {
+        self.keys.insert(key.to_owned(), id);
     }
 
     fn is_repeat(&self, known: CallId, new: CallId) -> bool {
@@ -543,9 +551,12 @@ fn event_of(entry: Entry, id: crate::id::NodeId, parent: Option<&str>, notes: &s
         // Without its arguments a call can't be made again, however it ended.
         event.status = Status::new("arguments-invalid");
     }
-    event.metadata.insert(notes.into(), Value::Object(call.metadata));
+    event.metadata.insert(notes.into(), Value::Object(std::mem::take(&mut call.metadata)));
     if let Some(parent) = parent {
         event.metadata.insert("parent".into(), json!(parent));
+    }
+    if let Some(workflow) = call.workflow {
+        event.metadata.insert("workflow".into(), json!(workflow));
     }
     event
 }

@@ -73,6 +73,10 @@ struct Context {
     sender: Option<Sender>,
     time: Option<Timestamp>,
     latency_ms: Option<f64>,
+    /// The request in which this one was made.
+    parent: Option<String>,
+    /// The workflow that the request ran.
+    workflow: Option<String>,
 }
 
 impl Context {
@@ -85,6 +89,8 @@ impl Context {
             sender: text("direction").or(text("dir")).and_then(Sender::read).or(outer.sender),
             time: time.or_else(|| outer.time.clone()),
             latency_ms: latency.filter(|ms| *ms >= 0.0).or(outer.latency_ms),
+            parent: text("parent").map(str::to_owned).or_else(|| outer.parent.clone()),
+            workflow: text("workflow").map(str::to_owned).or_else(|| outer.workflow.clone()),
         }
     }
 }
@@ -328,8 +334,13 @@ fn read_call(
         calls.refuse(place.clone(), reason);
         return None;
     }
-    let call = Call::new(place, tool, arguments).at(context.time.clone());
-    calls.add(call.with("id", id.clone()).with("request_meta", meta))
+    let mut call = Call::new(place, tool, arguments).at(context.time.clone());
+    (call.parent, call.workflow) = (context.parent.clone(), context.workflow.clone());
+    let added = calls.add(call.with("id", id.clone()).with("request_meta", meta))?;
+    if let Some(key) = id.as_str() {
+        calls.name(added, key);
+    }
+    Some(added)
 }
 
 fn read_answer(

@@ -46,6 +46,12 @@ impl Pattern {
         }
     }
 
+    /// As it was given, for people.
+    fn text(&self) -> String {
+        let after = self.after.as_ref().map(|after| format!("*{after}")).unwrap_or_default();
+        format!("{}{after}", self.before).escape_debug().to_string()
+    }
+
     fn filled(&self, part: &str) -> String {
         match &self.after {
             Some(after) => format!("{}{part}{after}", self.before),
@@ -79,17 +85,26 @@ impl Renaming {
         Ok(Renaming(list))
     }
 
-    /// Renames, and returns how many calls were.
-    pub(super) fn apply(&self, trace: &mut Trace) -> usize {
+    /// Renames, and returns how many calls were; warns of names that no call was renamed by.
+    pub(super) fn apply(&self, trace: &mut Trace, warnings: &mut Vec<String>) -> usize {
         let mut renamed = 0;
+        let mut used = vec![false; self.0.len()];
         for event in &mut trace.events {
-            let found = self.0.iter().find_map(|(from, to)| Some(to.filled(from.matched(&event.tool)?)));
+            let found = self.0.iter().zip(&mut used).find_map(|((from, to), used)| {
+                let name = to.filled(from.matched(&event.tool)?);
+                *used = true;
+                Some(name)
+            });
             let Some(name) = found.filter(|name| *name != event.tool && is_recordable_tool(name)) else {
                 continue;
             };
             let recorded = std::mem::replace(&mut event.tool, name);
             event.metadata.entry(KEY).or_insert_with(|| json!(recorded));
             renamed += 1;
+        }
+        for ((from, to), _) in self.0.iter().zip(used).filter(|(_, used)| !used) {
+            let (from, to) = (from.text(), to.text());
+            warnings.push(format!("`--rename '{from}={to}'` fits no call's tool"));
         }
         renamed
     }
@@ -142,6 +157,21 @@ mod tests {
             assert_eq!(renamed(name, &pairs).as_deref(), Some(expected), "{name}");
         }
         assert_eq!(renamed("aa", &[("aba*aba", "x")]), None);
+    }
+
+    #[test]
+    fn a_rename_that_fits_no_call_is_said() {
+        let pairs = [("Read", "fs.read"), ("Raed", "fs.read"), ("mcp__*", "*")];
+        let pairs = pairs.map(|(old, new)| (old.to_owned(), new.to_owned()));
+        let id = crate::id::NodeId::new("a").unwrap();
+        let event = crate::trace::Event::new(id, "Read", serde_json::Map::new());
+        let mut trace = Trace { events: vec![event], ..Trace::default() };
+        let mut warnings = Vec::new();
+        assert_eq!(Renaming::new(&pairs).unwrap().apply(&mut trace, &mut warnings), 1);
+        assert_eq!(
+            warnings,
+            ["`--rename 'Raed=fs.read'` fits no call's tool", "`--rename 'mcp__*=*'` fits no call's tool"]
+        );
     }
 
     #[test]
