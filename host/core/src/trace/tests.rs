@@ -277,16 +277,17 @@ fn what_is_left_out_is_listed_with_its_line() {
 #[test]
 fn what_cannot_be_imported_is_refused_with_a_reason() {
     for (text, expected) in [
-        (String::new(), "json-syntax line 1, column 0"),
+        (String::new(), "trace-empty the whole input"),
+        ("\u{feff} \n\n".into(), "trace-empty the whole input"),
         ("hello".into(), "json-syntax line 1, column 1"),
         ("[]".into(), "format-unknown the whole input"),
         (r#"{"messages":[]}"#.into(), "format-unknown the whole input"),
         ("{\"type\":\"session\"}\n{\"type\":\"message\"}".into(), "format-unknown the whole input"),
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.into(), "trace-empty the whole input"),
         (r#"{"events":[]}"#.into(), "field-missing the top level"),
-        (format!("{CALL}\n{{bad\n{ANSWER}\n"), "json-syntax line 2, column 2"),
-        (format!("{CALL}\n{{bad\n"), "json-syntax line 2, column 2"),
-        (format!("{CALL}\n{{\"a\":1,\"a\":2}}"), "json-duplicate-key line 2, /a"),
+        (format!("{{bad\n{ANSWER}\n{{\"method\":1}}"), "json-syntax line 1, column 2"),
+        (format!("{ANSWER}\n{{\"a\":1,\"a\":2}}"), "json-duplicate-key line 2, /a"),
+        ("{\"a\":\"\\ud800\"}\n{\"b\":1}\n".into(), "json-syntax line 1, column 13"),
     ] {
         assert_eq!(refused(&text), vec![expected], "{text}");
     }
@@ -294,7 +295,7 @@ fn what_cannot_be_imported_is_refused_with_a_reason() {
     let message = &problems.iter().next().unwrap().message;
     assert_eq!(
         message,
-        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`"
+        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`, `trace2mcp-workflow`"
     );
 }
 
@@ -337,16 +338,40 @@ fn an_hf_session_trace_becomes_events() {
     assert!(report.warnings[0].starts_with("hf-session-trace records no failures: 1 calls"), "{report:?}");
 }
 
-/// T02: an over-long line is read over, and every broken line is named at once.
+/// T02: an over-long line is read over, and so is one that can't be read, each with its place and reason; the
+/// rest is imported.
 #[test]
-fn long_lines_are_skipped_and_broken_ones_named() {
+fn lines_that_can_not_be_read_are_listed_and_the_rest_imported() {
     let long = format!("{{\"note\":\"{}\"}}", "x".repeat(2000));
     let options = ImportOptions { line_bytes: 1000, ..ImportOptions::default() };
     let made = import_bytes(format!("{CALL}\n{long}\n{ANSWER}\n").as_bytes(), &options).unwrap();
     assert_eq!(made.report.skipped[0].reason, "a line of 2011 bytes, more than 1000");
     assert_eq!((made.report.answered, made.report.warnings.len(), made.report.lines), (1, 1, 3));
+    for (bad, place, code) in [
+        ("{bad", "line 2, column 2", "(json-syntax)"),
+        ("[1,", "line 2, column 3", "(json-syntax)"),
+        ("{\"a\":\"\\ud800\"}", "line 2, column 13", "(json-syntax)"),
+        ("{\"a\":1,\"a\":2}", "line 2, /a", "(json-duplicate-key)"),
+        ("{\"a\":1e999}", "line 2, column 10", "(json-number)"),
+        ("{\"a\":123456789012345678901234567890}", "line 2, /a", "(json-number)"),
+    ] {
+        for lines in [[CALL, bad, ANSWER], [bad, CALL, ANSWER]] {
+            if lines[0] == "[1," {
+                // So begins a document of several lines.
+                continue;
+            }
+            let place = if lines[0] == bad { place.replace("line 2", "line 1") } else { place.to_owned() };
+            let made = imported(&lines.join("\n"));
+            let skipped = &made.report.skipped;
+            assert_eq!((made.report.answered, made.report.unreadable, skipped.len()), (1, 1, 1), "{bad}");
+            assert_eq!(skipped[0].place.to_string(), place, "{bad}");
+            assert!(skipped[0].reason.contains(code), "{skipped:?}");
+            assert!(made.report.warnings[0].contains("calls may be missing"), "{:?}", made.report.warnings);
+        }
+    }
+    // With nothing else, every such line is named at once.
     assert_eq!(
-        refused(&format!("{CALL}\n{{bad\n{ANSWER}\n[1,\n{ANSWER}\n")),
+        refused(&format!("{ANSWER}\n{{bad\n{ANSWER}\n[1,\n{ANSWER}\n")),
         ["json-syntax line 2, column 2", "json-syntax line 4, column 3"]
     );
     let few =
@@ -372,7 +397,7 @@ fn a_named_format_overrides_detection() {
     assert_eq!("mcp-wire".parse(), Ok(Format::McpWire));
     assert_eq!(
         "mcp".parse::<Format>().unwrap_err().to_string(),
-        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`"
+        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`, `trace2mcp-workflow`"
     );
 }
 
