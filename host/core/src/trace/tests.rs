@@ -413,3 +413,63 @@ fn mapped_paths_agree_in_inputs_arguments_and_results() {
     assert_eq!(made.trace.events[0].result, json!({"text": "in /data/x: /home/u/p2"}));
     assert_eq!(made.report.remapped, 3);
 }
+
+/// T02: a call without content is no event, but what it called keeps the call around both.
+#[test]
+fn calls_in_a_span_without_content_keep_the_call_around_it() {
+    let span = |id: &str, parent: &str, name: &str, arguments: Option<&str>| {
+        let attribute = |key: &str, text: &str| json!({"key": key, "value": {"stringValue": text}});
+        let mut attributes =
+            vec![attribute("gen_ai.operation.name", "execute_tool"), attribute("gen_ai.tool.name", name)];
+        attributes.extend(arguments.map(|text| attribute("gen_ai.tool.call.arguments", text)));
+        json!({"traceId": "t", "spanId": id, "parentSpanId": parent, "name": "x", "attributes": attributes,
+            "startTimeUnixNano": id})
+    };
+    let spans = [
+        span("1", "", "team", Some("{}")),
+        span("2", "1", "agent", None),
+        span("3", "2", "helper", None),
+        span("4", "3", "find", Some("{\"q\":1}")),
+        span("5", "6", "loop", None),
+        span("6", "5", "loop2", None),
+        span("7", "6", "look", Some("{}")),
+    ];
+    let made = imported(&json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).to_string());
+    let found: Vec<_> = made
+        .trace
+        .events
+        .iter()
+        .map(|event| {
+            (event.tool.as_str(), event.metadata.get("parent"), event.metadata["source"].get("inside"))
+        })
+        .collect();
+    let (team, helper, last) = (json!("team-1"), json!("helper"), json!("loop2"));
+    assert_eq!(
+        found,
+        [("team", None, None), ("find", Some(&team), Some(&helper)), ("look", None, Some(&last))]
+    );
+    assert_eq!((made.report.calls, made.report.left_out), (7, 4));
+}
+
+/// T02, T04: what a cancelled call had printed is kept, and so is what a server's own search found.
+#[test]
+fn results_beside_texts_and_of_cancelled_calls_are_kept() {
+    let call = json!({"id": "c", "name": "run_shell_command", "args": {}, "status": "cancelled", "result": [
+        {"functionResponse": {"id": "c", "name": "run_shell_command", "response": {"output": "half of it"}}}]});
+    let session = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "messages": [{"id": "m", "type": "gemini", "toolCalls": [call]}]});
+    let made = imported(&session.to_string());
+    let event = &made.trace.events[0];
+    assert_eq!((event.status.as_str(), &event.result), ("cancelled", &json!({"text": "half of it"})));
+    assert_eq!((made.report.unanswered, made.report.answered), (1, 0));
+
+    let hit = json!({"type": "web_search_result", "url": "https://example.org", "title": "T", "page_age": "1 day",
+        "encrypted_content": "abc"});
+    let image =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
+    let talk = json!([{"role": "assistant", "content": [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [hit, image]}]}]);
+    let made = imported(&talk.to_string());
+    let blocks = &made.trace.events[0].result["blocks"];
+    assert_eq!(*blocks, json!([hit, {"mime_type": "image/png", "bytes": 3}]));
+}

@@ -6,10 +6,11 @@
 //! **Invariant:** a wait leads from a node to one before it, so there is no circle.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::effect::Effect;
 use crate::id::NodeId;
+use crate::workflow::expr::Source;
 use crate::workflow::model::{Node, Wait, Workflow};
 
 /// Puts the nodes in an order that they can run in, that of the file where it is one, adds what they have to
@@ -22,6 +23,9 @@ pub(super) fn keep(workflow: &mut Workflow, dependencies: &[Vec<usize>]) -> usiz
         let Some(mut node) = slots.get_mut(position).and_then(Option::take) else {
             continue;
         };
+        // The file declares what a value comes from as well, which the reference says already.
+        let sources: BTreeSet<NodeId> = sources(&node).cloned().collect();
+        node.after.retain(|id| !sources.contains(id));
         let mut waits: BTreeMap<NodeId, Wait> =
             node.after.iter().map(|id| (id.clone(), Wait::Declared)).collect();
         if node.effect != Effect::Pure {
@@ -48,6 +52,14 @@ pub(super) fn keep(workflow: &mut Workflow, dependencies: &[Vec<usize>]) -> usiz
         workflow.nodes.push(node);
     }
     added
+}
+
+/// The nodes that values of a node's arguments come from.
+fn sources(node: &Node) -> impl Iterator<Item = &NodeId> {
+    node.arguments.references().into_iter().filter_map(|reference| match &reference.source {
+        Source::Node(id) => Some(id),
+        Source::Input(_) => None,
+    })
 }
 
 /// Positions so that each comes after those it depends on, the first of the file first.
