@@ -7,6 +7,11 @@
 
 use std::path::Path;
 
+#[expect(
+    clippy::panic,
+    unreachable_pub,
+    reason = "the fuzz targets use it as a library, and a broken law panics"
+)]
 #[path = "../../../tests/fuzz/src/checks.rs"]
 mod checks;
 
