@@ -144,7 +144,7 @@ codes! {
     /// There are more entries than the limit allows.
     TooMany = "too-many", Invalid, Caller, AfterChange, "take one session with `--session N`, or split the file";
     /// The content matches no format that can be imported.
-    FormatUnknown = "format-unknown", Invalid, Caller, AfterChange, "name the format with `--from`";
+    FormatUnknown = "format-unknown", Invalid, Caller, AfterChange, "do what the message says, or name the format with `--from`";
     /// A recording holds no call that could become a step.
     TraceEmpty = "trace-empty", Invalid, Caller, AfterChange, "record a session with successful tool calls";
     /// A recording that was to be free of secrets has some.

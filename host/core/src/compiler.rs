@@ -28,7 +28,7 @@ use crate::catalog::{Catalog, Known};
 use crate::code::Code;
 use crate::document::Report;
 use crate::effect::{Effect, Idempotency};
-use crate::id::{NodeId, ToolName};
+use crate::id::{NodeId, ToolName, allowed_tool_name};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
 use crate::workflow::{
@@ -225,6 +225,7 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
             dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
             order: order_reasons(&kept, &after),
             effects: effects.into_iter().collect(),
+            imported: None,
         },
     };
     inputs.extend(secrets.recorded.clone());
@@ -360,6 +361,7 @@ fn select<'t>(
 ) -> Selected<'t> {
     let mut kept: Vec<Kept<'t>> = Vec::new();
     let mut dropped = Vec::new();
+    let mut misnamed: BTreeSet<&str> = BTreeSet::new();
     let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
     let mut repeats = dedup::Repeats::new(distrust_keys);
     let ids: HashMap<&str, usize> =
@@ -378,8 +380,15 @@ fn select<'t>(
         let tool = match ToolName::new(event.tool.as_str()) {
             Ok(tool) => tool,
             Err(error) => {
-                let at = format!("{}/tool", item("/events", position));
-                report.add(Code::FieldValue, at, error.to_string());
+                // Once for each name: one rename settles all calls of it.
+                if misnamed.insert(event.tool.as_str()) {
+                    let is_taken = |name: &str| trace.events.iter().any(|event| event.tool == name);
+                    let (shown, allowed) =
+                        (event.tool.escape_debug(), allowed_tool_name(&event.tool, is_taken));
+                    let at = format!("{}/tool", item("/events", position));
+                    let message = format!("{error}; `--rename '{shown}={allowed}'` settles it");
+                    report.add(Code::FieldValue, at, message);
+                }
                 continue;
             }
         };

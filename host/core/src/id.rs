@@ -111,6 +111,17 @@ name!(
     PluginId, "plugin name", tool_rule, "1 to 128 of `A-Z a-z 0-9 _ - .`"
 );
 
+/// A tool name that MCP allows, near to a recorded one and none of those that are taken.
+pub fn allowed_tool_name(recorded: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    // Room for a number behind it.
+    let near: String = recorded.chars().take(MAX_TOOL_NAME - 8).collect();
+    let near: String =
+        near.chars().map(|c| if tool_rule(c.encode_utf8(&mut [0; 4])) { c } else { '_' }).collect();
+    let near = if near.is_empty() { "_".to_owned() } else { near };
+    let numbered = (2..=MAX_ID_CHARS).map(|number| format!("{near}_{number}"));
+    std::iter::once(near.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(near)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +138,13 @@ mod tests {
             assert!(NodeId::new(bad).is_err(), "{bad:?}");
         }
         assert!(NodeId::new("ä".repeat(256)).is_ok());
+    }
+
+    #[test]
+    fn a_name_near_to_a_recorded_one_is_allowed_and_free() {
+        for (recorded, expected) in [("a b", "a_b_2"), ("über", "_ber"), ("x/y:z", "x_y_z"), ("", "_")] {
+            assert_eq!(allowed_tool_name(recorded, |name| name == "a_b"), expected);
+        }
+        assert!(ToolName::new(allowed_tool_name(&"n".repeat(200), |name| !name.ends_with("_256"))).is_ok());
     }
 }

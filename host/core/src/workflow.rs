@@ -9,6 +9,7 @@
 mod explain;
 mod expr;
 pub mod graph;
+mod import;
 mod inputs;
 mod model;
 mod parse;
@@ -19,10 +20,12 @@ mod verify;
 
 pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
 pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
+pub use import::{ImportedWorkflow, WorkflowReport};
+pub(crate) use import::{from_workflow_ir, is_workflow_ir};
 pub use inputs::bind_inputs;
 pub use model::{
-    Decision, Dropped, EffectBasis, EffectSource, Input, MAX_NODES, Node, Provenance, Recorded, Verdict,
-    WORKFLOW_FORMAT, Wait, Workflow,
+    Decision, Dropped, EffectBasis, EffectSource, ImportedFrom, Input, MAX_NODES, Node, Provenance, Recorded,
+    Verdict, WORKFLOW_FORMAT, Wait, Workflow,
 };
 pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};

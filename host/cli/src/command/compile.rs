@@ -12,10 +12,8 @@ use serde_json::json;
 use t2m_core::catalog::Catalog;
 use t2m_core::compiler::{self, Accept, Claims, Options, ToolFacts};
 use t2m_core::id::ToolName;
-use t2m_core::json::Limits;
-use t2m_core::workflow;
 
-use super::import::{ImportArgs, note_report, write_or_print};
+use super::import::{ImportArgs, note_report, readable, write_or_print};
 use crate::args::PluginArgs;
 use crate::config::Config;
 use crate::exit::Exit;
@@ -118,11 +116,7 @@ impl Compile {
         for note in &report.notes {
             out.note(format!("  note: {note}"));
         }
-        let document = workflow::to_json(&compiled.workflow);
-        // What is written must be readable: an argument may nest so deep that its expression doesn't.
-        let bytes = document.to_string().into_bytes();
-        let read_back = workflow::parse(&bytes, Limits { bytes: usize::MAX, ..Limits::default() });
-        read_back.and_then(|(workflow, digest)| workflow::verify(workflow, Some(digest))).in_file(file)?;
+        let document = readable(&compiled.workflow).in_file(file)?;
         write_or_print(
             self.out.as_deref(),
             &document,

@@ -9,6 +9,7 @@
 
 mod anthropic;
 mod atif;
+mod bytes;
 mod calls;
 mod chat;
 mod claude;
@@ -39,9 +40,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::model::Trace;
+use crate::code::Code;
 use crate::id::MAX_ID_CHARS;
 use crate::json::Limits;
-use crate::problem::{Place, Problems};
+use crate::problem::{Place, Problem, Problems};
+use crate::workflow::{self, ImportedWorkflow};
 
 pub use content::reply_of_mcp_result;
 
@@ -79,11 +82,14 @@ pub enum Format {
     GeminiCli,
     /// What `cursor-agent --output-format stream-json` prints.
     CursorAgent,
+    /// WorkflowIR of Trace2MCP: no recording, but a workflow already.
+    #[serde(rename = "trace2mcp-workflow")]
+    WorkflowIr,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 14] = [
+    pub const ALL: [Format; 15] = [
         Format::TraceV1,
         Format::McpWire,
         Format::ClaudeCode,
@@ -98,6 +104,7 @@ impl Format {
         Format::Atif,
         Format::GeminiCli,
         Format::CursorAgent,
+        Format::WorkflowIr,
     ];
 
     /// The name used on the command line.
@@ -117,12 +124,13 @@ impl Format {
             Format::Atif => "atif",
             Format::GeminiCli => "gemini-cli",
             Format::CursorAgent => "cursor-agent",
+            Format::WorkflowIr => "trace2mcp-workflow",
         }
     }
 
     /// Whether a recording is always one JSON document.
     const fn is_document(self) -> bool {
-        matches!(self, Format::TraceV1)
+        matches!(self, Format::TraceV1 | Format::WorkflowIr)
     }
 
     /// Whether the format says that a call failed. Without that a success is inferred.
@@ -138,10 +146,10 @@ impl Format {
         }
     }
 
-    /// What reads its recordings; nothing for our own format, which needs no import.
+    /// What reads its recordings; nothing for our own format, which needs no import, and for workflows.
     fn reader(self) -> Option<Box<dyn read::Reader>> {
         match self {
-            Format::TraceV1 => None,
+            Format::TraceV1 | Format::WorkflowIr => None,
             Format::McpWire => Some(Box::<mcp_wire::Log>::default()),
             Format::Sts => Some(Box::<sts::Session>::default()),
             Format::ClaudeCode => Some(Box::<claude::Session>::default()),
@@ -245,6 +253,8 @@ pub struct ImportReport {
     pub bytes: usize,
     /// Lines that were read, if the recording has lines.
     pub lines: usize,
+    /// Lines that aren't JSON or can't be held without loss: `skipped` says why.
+    pub unreadable: usize,
     /// About how many bytes of arguments and results were held, at most at once.
     pub kept_bytes: usize,
     /// Strings in which a path prefix was replaced.
@@ -268,15 +278,54 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Imports a recording from a stream. A recording of lines is never held as a whole.
+/// What a file turned out to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// A recording.
+    Recording(Imported),
+    /// A workflow of another program.
+    Workflow(ImportedWorkflow),
+}
+
+/// Imports what a stream holds. A recording of lines is never held as a whole.
+pub fn import_any(reader: impl BufRead, options: &ImportOptions) -> Result<Found, Problems> {
+    let mapping = remap::Mapping::new(&options.map)?;
+    let renaming = rename::Renaming::new(&options.rename)?;
+    match read::read(reader, options)? {
+        read::Content::Workflow(value) => {
+            let mut made = workflow::from_workflow_ir(&value, &|name| renaming.tool(name))?;
+            made.report.remapped = mapping.apply_to_workflow(&mut made.workflow);
+            Ok(Found::Workflow(made))
+        }
+        read::Content::Recording(recording) => {
+            Ok(Found::Recording(finished(*recording, &mapping, &renaming)))
+        }
+    }
+}
+
+/// Imports a recording from a stream, and refuses what is none.
 pub fn import(reader: impl BufRead, options: &ImportOptions) -> Result<Imported, Problems> {
     let mapping = remap::Mapping::new(&options.map)?;
     let renaming = rename::Renaming::new(&options.rename)?;
-    let (mut trace, format, mut report) = read::read(reader, options)?;
+    match read::read(reader, options)? {
+        read::Content::Workflow(_) => {
+            let message = "the content is a workflow of Trace2MCP, not a recording; \
+                           `t2m-host import FILE --out workflow.json` makes one of it that runs here";
+            Err(Problem::new(Code::FormatUnknown, Place::Whole, message).into())
+        }
+        read::Content::Recording(recording) => Ok(finished(*recording, &mapping, &renaming)),
+    }
+}
+
+fn finished(
+    (mut trace, format, mut report): (Trace, Format, ImportReport),
+    mapping: &remap::Mapping,
+    renaming: &rename::Renaming,
+) -> Imported {
     report.remapped = mapping.apply(&mut trace);
     report.renamed = renaming.apply(&mut trace, &mut report.warnings);
     report.warnings.extend(rename::advice(&trace));
-    Ok(Imported { trace, format, report })
+    Imported { trace, format, report }
 }
 
 /// Imports a recording that is in memory already.

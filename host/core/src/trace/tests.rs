@@ -277,16 +277,17 @@ fn what_is_left_out_is_listed_with_its_line() {
 #[test]
 fn what_cannot_be_imported_is_refused_with_a_reason() {
     for (text, expected) in [
-        (String::new(), "json-syntax line 1, column 0"),
+        (String::new(), "trace-empty the whole input"),
+        ("\u{feff} \n\n".into(), "trace-empty the whole input"),
         ("hello".into(), "json-syntax line 1, column 1"),
         ("[]".into(), "format-unknown the whole input"),
         (r#"{"messages":[]}"#.into(), "format-unknown the whole input"),
         ("{\"type\":\"session\"}\n{\"type\":\"message\"}".into(), "format-unknown the whole input"),
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.into(), "trace-empty the whole input"),
         (r#"{"events":[]}"#.into(), "field-missing the top level"),
-        (format!("{CALL}\n{{bad\n{ANSWER}\n"), "json-syntax line 2, column 2"),
-        (format!("{CALL}\n{{bad\n"), "json-syntax line 2, column 2"),
-        (format!("{CALL}\n{{\"a\":1,\"a\":2}}"), "json-duplicate-key line 2, /a"),
+        (format!("{{bad\n{ANSWER}\n{{\"method\":1}}"), "json-syntax line 1, column 2"),
+        (format!("{ANSWER}\n{{\"a\":1,\"a\":2}}"), "json-duplicate-key line 2, /a"),
+        ("{\"a\":\"\\ud800\"}\n{\"b\":1}\n".into(), "json-syntax line 1, column 13"),
     ] {
         assert_eq!(refused(&text), vec![expected], "{text}");
     }
@@ -294,7 +295,7 @@ fn what_cannot_be_imported_is_refused_with_a_reason() {
     let message = &problems.iter().next().unwrap().message;
     assert_eq!(
         message,
-        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`"
+        "the content is an object with `messages`, `model`; known formats are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`, `trace2mcp-workflow`"
     );
 }
 
@@ -337,16 +338,40 @@ fn an_hf_session_trace_becomes_events() {
     assert!(report.warnings[0].starts_with("hf-session-trace records no failures: 1 calls"), "{report:?}");
 }
 
-/// T02: an over-long line is read over, and every broken line is named at once.
+/// T02: an over-long line is read over, and so is one that can't be read, each with its place and reason; the
+/// rest is imported.
 #[test]
-fn long_lines_are_skipped_and_broken_ones_named() {
+fn lines_that_can_not_be_read_are_listed_and_the_rest_imported() {
     let long = format!("{{\"note\":\"{}\"}}", "x".repeat(2000));
     let options = ImportOptions { line_bytes: 1000, ..ImportOptions::default() };
     let made = import_bytes(format!("{CALL}\n{long}\n{ANSWER}\n").as_bytes(), &options).unwrap();
     assert_eq!(made.report.skipped[0].reason, "a line of 2011 bytes, more than 1000");
     assert_eq!((made.report.answered, made.report.warnings.len(), made.report.lines), (1, 1, 3));
+    for (bad, place, code) in [
+        ("{bad", "line 2, column 2", "(json-syntax)"),
+        ("[1,", "line 2, column 3", "(json-syntax)"),
+        ("{\"a\":\"\\ud800\"}", "line 2, column 13", "(json-syntax)"),
+        ("{\"a\":1,\"a\":2}", "line 2, /a", "(json-duplicate-key)"),
+        ("{\"a\":1e999}", "line 2, column 10", "(json-number)"),
+        ("{\"a\":123456789012345678901234567890}", "line 2, /a", "(json-number)"),
+    ] {
+        for lines in [[CALL, bad, ANSWER], [bad, CALL, ANSWER]] {
+            if lines[0] == "[1," {
+                // So begins a document of several lines.
+                continue;
+            }
+            let place = if lines[0] == bad { place.replace("line 2", "line 1") } else { place.to_owned() };
+            let made = imported(&lines.join("\n"));
+            let skipped = &made.report.skipped;
+            assert_eq!((made.report.answered, made.report.unreadable, skipped.len()), (1, 1, 1), "{bad}");
+            assert_eq!(skipped[0].place.to_string(), place, "{bad}");
+            assert!(skipped[0].reason.contains(code), "{skipped:?}");
+            assert!(made.report.warnings[0].contains("calls may be missing"), "{:?}", made.report.warnings);
+        }
+    }
+    // With nothing else, every such line is named at once.
     assert_eq!(
-        refused(&format!("{CALL}\n{{bad\n{ANSWER}\n[1,\n{ANSWER}\n")),
+        refused(&format!("{ANSWER}\n{{bad\n{ANSWER}\n[1,\n{ANSWER}\n")),
         ["json-syntax line 2, column 2", "json-syntax line 4, column 3"]
     );
     let few =
@@ -372,7 +397,7 @@ fn a_named_format_overrides_detection() {
     assert_eq!("mcp-wire".parse(), Ok(Format::McpWire));
     assert_eq!(
         "mcp".parse::<Format>().unwrap_err().to_string(),
-        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`"
+        "`mcp` is not a format; known are `trace-v1`, `mcp-wire`, `claude-code`, `codex`, `codex-exec`, `pi`, `hf-session-trace`, `openai-chat`, `openai-responses`, `anthropic-messages`, `otlp`, `atif`, `gemini-cli`, `cursor-agent`, `trace2mcp-workflow`"
     );
 }
 
@@ -387,4 +412,64 @@ fn mapped_paths_agree_in_inputs_arguments_and_results() {
     assert_eq!(made.trace.events[0].arguments["path"], json!("/data/x"));
     assert_eq!(made.trace.events[0].result, json!({"text": "in /data/x: /home/u/p2"}));
     assert_eq!(made.report.remapped, 3);
+}
+
+/// T02: a call without content is no event, but what it called keeps the call around both.
+#[test]
+fn calls_in_a_span_without_content_keep_the_call_around_it() {
+    let span = |id: &str, parent: &str, name: &str, arguments: Option<&str>| {
+        let attribute = |key: &str, text: &str| json!({"key": key, "value": {"stringValue": text}});
+        let mut attributes =
+            vec![attribute("gen_ai.operation.name", "execute_tool"), attribute("gen_ai.tool.name", name)];
+        attributes.extend(arguments.map(|text| attribute("gen_ai.tool.call.arguments", text)));
+        json!({"traceId": "t", "spanId": id, "parentSpanId": parent, "name": "x", "attributes": attributes,
+            "startTimeUnixNano": id})
+    };
+    let spans = [
+        span("1", "", "team", Some("{}")),
+        span("2", "1", "agent", None),
+        span("3", "2", "helper", None),
+        span("4", "3", "find", Some("{\"q\":1}")),
+        span("5", "6", "loop", None),
+        span("6", "5", "loop2", None),
+        span("7", "6", "look", Some("{}")),
+    ];
+    let made = imported(&json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).to_string());
+    let found: Vec<_> = made
+        .trace
+        .events
+        .iter()
+        .map(|event| {
+            (event.tool.as_str(), event.metadata.get("parent"), event.metadata["source"].get("inside"))
+        })
+        .collect();
+    let (team, helper, last) = (json!("team-1"), json!("helper"), json!("loop2"));
+    assert_eq!(
+        found,
+        [("team", None, None), ("find", Some(&team), Some(&helper)), ("look", None, Some(&last))]
+    );
+    assert_eq!((made.report.calls, made.report.left_out), (7, 4));
+}
+
+/// T02, T04: what a cancelled call had printed is kept, and so is what a server's own search found.
+#[test]
+fn results_beside_texts_and_of_cancelled_calls_are_kept() {
+    let call = json!({"id": "c", "name": "run_shell_command", "args": {}, "status": "cancelled", "result": [
+        {"functionResponse": {"id": "c", "name": "run_shell_command", "response": {"output": "half of it"}}}]});
+    let session = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "messages": [{"id": "m", "type": "gemini", "toolCalls": [call]}]});
+    let made = imported(&session.to_string());
+    let event = &made.trace.events[0];
+    assert_eq!((event.status.as_str(), &event.result), ("cancelled", &json!({"text": "half of it"})));
+    assert_eq!((made.report.unanswered, made.report.answered), (1, 0));
+
+    let hit = json!({"type": "web_search_result", "url": "https://example.org", "title": "T", "page_age": "1 day",
+        "encrypted_content": "abc"});
+    let image =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}});
+    let talk = json!([{"role": "assistant", "content": [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [hit, image]}]}]);
+    let made = imported(&talk.to_string());
+    let blocks = &made.trace.events[0].result["blocks"];
+    assert_eq!(*blocks, json!([hit, {"mime_type": "image/png", "bytes": 3}]));
 }

@@ -143,6 +143,23 @@ pub struct Provenance {
     /// Where the effects of nodes came from, by tool and effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectBasis>,
+    /// What the file of another program said beyond this, if the workflow was imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportedFrom>,
+}
+
+/// What a file that a workflow was imported from says and no field here holds. Nothing acts on it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportedFrom {
+    /// The file's format.
+    pub format: String,
+    /// Its own fields, as they stood there.
+    #[serde(default)]
+    pub fields: Map<String, Value>,
+    /// Those of each node.
+    #[serde(default)]
+    pub nodes: BTreeMap<NodeId, Map<String, Value>>,
 }
 
 /// Why a node waits for another one although no value comes from it.

@@ -35,6 +35,12 @@ fn read_workflow(value: &Value, report: &Report) -> Option<(Workflow, Digest)> {
         report.add(Code::FormatUnknown, "", message.to_owned());
         return None;
     }
+    if super::import::is_workflow_ir(value) {
+        let message =
+            "this is a workflow of Trace2MCP; `t2m-host import FILE --out workflow.json` makes one of ours";
+        report.add(Code::FormatUnknown, "", message.to_owned());
+        return None;
+    }
     let mut fields = Fields::of(value, "", report)?;
     let format = fields.text("format")?;
     if format != WORKFLOW_FORMAT {

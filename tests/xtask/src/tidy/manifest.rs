@@ -9,8 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Fault, Tree};
 
-/// Manifests that are data: `t2m-host plugin new` writes them, so they can't refer to this workspace.
-const TEMPLATES: &str = "plugin-sdk/template/";
+/// Manifests that can't refer to this workspace: data that `t2m-host plugin new` writes, and fuzz targets, which need
+/// the nightly toolchain and are built by hand.
+const APART: [&str; 2] = ["plugin-sdk/template/", "tests/fuzz/"];
 
 /// One `Cargo.toml`.
 #[derive(Debug, Default)]
@@ -58,7 +59,8 @@ const KINDS: [(&str, Kind); 3] =
 /// Every manifest of the tree, and those that can't be read as faults.
 pub(crate) fn parse_all(tree: &Tree) -> (Vec<Manifest>, Vec<Fault>) {
     let (mut manifests, mut faults) = (Vec::new(), Vec::new());
-    for (path, text) in tree.ending("Cargo.toml").filter(|(path, _)| !path.starts_with(TEMPLATES)) {
+    let is_apart = |path: &str| APART.iter().any(|folder| path.starts_with(folder));
+    for (path, text) in tree.ending("Cargo.toml").filter(|(path, _)| !is_apart(path)) {
         match DeTable::parse(text) {
             Ok(table) => manifests.push(parse(path, text, table.get_ref())),
             Err(fault) => {
@@ -175,8 +177,10 @@ workspace = true
     }
 
     #[test]
-    fn the_plugin_template_is_no_member() {
-        let (manifests, faults) = parse_all(&tree(&[("plugin-sdk/template/Cargo.toml", "{{name}}")]));
+    fn templates_and_fuzz_targets_are_no_members() {
+        let apart =
+            [("plugin-sdk/template/Cargo.toml", "{{name}}"), ("tests/fuzz/Cargo.toml", "[workspace]")];
+        let (manifests, faults) = parse_all(&tree(&apart));
         assert!(manifests.is_empty() && faults.is_empty());
     }
 }

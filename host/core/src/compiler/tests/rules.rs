@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{bound, compiled, event, read, waits};
+use super::{Options, bound, compile, compiled, event, read, trace_of, waits};
 use crate::workflow::{Verdict, parse, to_json, verify};
 
 /// T05: a path that names the value is a literal in disguise: it is offered, and any other place is better.
@@ -173,4 +173,20 @@ fn measured_outcomes_hold_after_a_round_trip() {
         assert_eq!(bound(&back, "end"), expected, "{name}");
         assert_eq!(waits(&back, "end"), before, "{name}");
     }
+}
+
+/// T16: a name that no tool can have is reported once, with the rename that settles it.
+#[test]
+fn a_name_that_no_tool_can_have_comes_with_a_rename() {
+    let call = |id: &str, tool: &str| event(id, json!({}), json!({}), json!({"tool": tool}));
+    let events =
+        vec![call("a", "read file"), call("b", "read file"), call("c", "read_file"), call("d", "x/y")];
+    let problems = compile(trace_of(json!({}), events), &Options::default()).unwrap_err();
+    let found: Vec<(String, bool)> = problems
+        .iter()
+        .map(|problem| {
+            (problem.place.to_string(), problem.message.contains("`--rename 'read file=read_file_2'`"))
+        })
+        .collect();
+    assert_eq!(found, [("/events/0/tool".to_owned(), true), ("/events/3/tool".to_owned(), false)]);
 }

@@ -80,7 +80,8 @@ pub(super) fn text_of(value: &Value) -> &str {
 }
 
 fn of_blocks(blocks: Vec<Value>) -> (Value, usize) {
-    let (mut text, mut bytes): (Option<String>, Vec<Value>) = (None, Vec::new());
+    let (mut text, mut others): (Option<String>, Vec<Value>) = (None, Vec::new());
+    let mut count = 0;
     for block in blocks {
         match text_of_block(block) {
             Ok(more) => match &mut text {
@@ -90,13 +91,17 @@ fn of_blocks(blocks: Vec<Value>) -> (Value, usize) {
                     text.push_str(&more);
                 }
             },
-            Err(block) => bytes.push(bytes_of_block(&block)),
+            Err(block) if holds_bytes(&block) => {
+                count += 1;
+                others.push(bytes_of_block(&block));
+            }
+            // Such as what a server's own search found: data, as it stands.
+            Err(block) => others.push(block),
         }
     }
     let mut value = of_text(text.unwrap_or_default());
-    let count = bytes.len();
-    if let Some(map) = value.as_object_mut().filter(|_| count > 0) {
-        map.insert("blocks".into(), Value::Array(bytes));
+    if let Some(map) = value.as_object_mut().filter(|_| !others.is_empty()) {
+        map.insert("blocks".into(), Value::Array(others));
     }
     (value, count)
 }
@@ -115,6 +120,17 @@ fn text_of_block(block: Value) -> Result<String, Value> {
         },
         other => Err(other),
     }
+}
+
+/// Whether a block that is no text is a picture or other bytes.
+fn holds_bytes(block: &Value) -> bool {
+    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
+    let kinds = ["image", "audio", "video", "document", "file"];
+    let keys = ["data", "blob", "image_url", "mimeType", "mime_type", "media_type", "file_data"];
+    kinds.iter().any(|word| kind.contains(word))
+        || keys.iter().any(|key| block.get(*key).is_some())
+        || block.get("source").is_some_and(Value::is_object)
+        || !block.is_object()
 }
 
 /// Media type and size of a picture or another block of bytes, wherever a format puts them.

@@ -16,6 +16,9 @@ use crate::problem::{Place, Problem, Problems};
 
 /// The format of one JSON document.
 pub(super) fn of_document(value: &Value) -> Result<Format, Problems> {
+    if crate::workflow::is_workflow_ir(value) {
+        return Ok(Format::WorkflowIr);
+    }
     if value.get("events").is_some() {
         return Ok(Format::TraceV1);
     }

@@ -133,7 +133,13 @@ fn read_message(mut message: Message, taken_back: bool, calls: &mut Calls) -> us
         };
         let ended = call.get("timestamp").and_then(|time| Timestamp::read(time).ok());
         match result_of(&mut call) {
-            _ if status == "cancelled" => calls.cancel(id),
+            // What it had printed until then is kept, but counts as no answer.
+            found if status == "cancelled" => {
+                calls.cancel(id);
+                if let Some((value, _)) = found {
+                    calls.settle(id, Answer::new(&place, value, Status::cancelled()).at(ended));
+                }
+            }
             None => without += usize::from(!status.is_empty()),
             Some((value, failed)) => {
                 let failed = failed || status == "error";

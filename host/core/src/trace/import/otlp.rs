@@ -107,13 +107,22 @@ impl Reader for Spans {
             calls.repeat();
             twins.entry(self.outermost(&tool.id, &names)).or_default().push(tool);
         }
-        let mut without = 0;
-        for mut tool in outer {
-            for twin in twins.remove(&tool.id).into_iter().flatten() {
-                tool.complete(twin);
+        let (mut outer, mut without) = (outer, 0);
+        for tool in &mut outer {
+            twins.remove(&tool.id).into_iter().flatten().for_each(|twin| tool.complete(twin));
+        }
+        let bare = outer.iter().filter(|tool| !tool.holds(&ARGUMENTS));
+        let bare: HashMap<String, String> = bare.map(|tool| (tool.id.clone(), tool.name.clone())).collect();
+        for tool in outer {
+            let around = |id: &str| self.around(id, &names).map(|id| self.outermost(&id, &names));
+            // A call without content is no event, but it stands in one that may be.
+            let (mut parent, mut inside) = (around(&tool.id), None);
+            for _ in 0..MAX_LEVELS {
+                let Some(name) = parent.as_ref().and_then(|parent| bare.get(parent)) else { break };
+                inside = inside.or(Some(name.as_str()));
+                parent = parent.and_then(|parent| around(&parent));
             }
-            let around = self.around(&tool.id, &names).map(|id| self.outermost(&id, &names));
-            without += usize::from(!read_tool(tool, around, calls));
+            without += usize::from(!read_tool(tool, parent, inside, calls));
         }
         if without > 0 {
             calls.warn(format!("{without} calls have no recorded result; they count as unanswered"));
@@ -202,8 +211,8 @@ impl Spans {
     }
 }
 
-/// Adds a call, and says whether it is known how it ended.
-fn read_tool(mut tool: Tool, around: Option<String>, calls: &mut Calls) -> bool {
+/// Adds a call, and says whether it is known how it ended. `inside` names a call around it that is no event.
+fn read_tool(mut tool: Tool, around: Option<String>, inside: Option<&str>, calls: &mut Calls) -> bool {
     let mut take = |keys: &[&str]| keys.iter().find_map(|key| tool.attributes.remove(*key));
     let (arguments, result) = (take(&ARGUMENTS), take(&RESULTS));
     let Some(arguments) = arguments else {
@@ -215,6 +224,7 @@ fn read_tool(mut tool: Tool, around: Option<String>, calls: &mut Calls) -> bool 
     };
     let mut call = Call::new(&tool.place, tool.name, keywords(arguments)).at(time(tool.start));
     call.parent = around;
+    call = call.with("inside", inside);
     for (key, fact) in
         [("gen_ai.tool.call.id", "call_id"), ("gen_ai.agent.name", "agent"), ("mcp.session.id", "session")]
     {

@@ -4,7 +4,8 @@
 //! what recorders put around them. Refuses to hold a file of lines: once its format is known, each line is
 //! gone before the next.
 //!
-//! **Invariant:** every line is taken, found without a call, reported as a problem, or listed as skipped.
+//! **Invariant:** every line is taken, found without a call, or listed as skipped; a recording that has nothing
+//! but lines that can't be read is refused with what is wrong with them.
 
 use std::io::BufRead;
 
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::calls::Calls;
 use super::lines::{Line, Lines};
-use super::{Format, ImportOptions, ImportReport, detect};
+use super::{Format, ImportOptions, ImportReport, bytes, detect};
 use crate::code::Code;
 use crate::json::Limits;
 use crate::problem::{MAX_PROBLEMS, Place, Problem, Problems, item};
@@ -72,18 +73,26 @@ pub(super) trait Reader {
     fn finish(&mut self, calls: &mut Calls) -> Map<String, Value>;
 }
 
+/// What was read.
+pub(super) enum Content {
+    /// The calls of a recording.
+    Recording(Box<(Trace, Format, ImportReport)>),
+    /// A workflow of another program, as it stands in its file.
+    Workflow(Value),
+}
+
 /// Reads all of it.
-pub(super) fn read(
-    reader: impl BufRead,
-    options: &ImportOptions,
-) -> Result<(Trace, Format, ImportReport), Problems> {
+pub(super) fn read(reader: impl BufRead, options: &ImportOptions) -> Result<Content, Problems> {
     let mut lines = Lines::new(reader, options.limits.bytes);
     // The first line may be the whole document, so it has the document's limit.
     let Some(first) = lines.next(usize::MAX)? else {
-        return Err(crate::json::parse(b"", options.limits).map_or_else(|problems| problems, |_| empty()));
+        return Err(bytes::nothing().into());
     };
-    let (number, ended, bytes) = (first.number, first.ended, first.bytes.to_vec());
-    let layout = layout(&bytes, options);
+    if let Some(problem) = bytes::problem(first.bytes) {
+        return Err(problem.into());
+    }
+    let (number, ended, first) = (first.number, first.ended, first.bytes.to_vec());
+    let layout = layout(&first, options);
     if let Layout::Lines(first) = layout
         && let Some(second) = lines.next(options.line_bytes)?.map(owned)
     {
@@ -93,14 +102,10 @@ pub(super) fn read(
     }
     // Blank lines before the document count for the places of problems.
     let mut whole = vec![b'\n'; number - 1];
-    whole.extend_from_slice(&bytes);
+    whole.extend_from_slice(&first);
     whole.extend(ended.then_some(b'\n'));
     let (whole, read) = lines.rest(whole)?;
     document(&whole, read, options)
-}
-
-fn empty() -> Problems {
-    Problem::new(Code::TraceEmpty, Place::Whole, "the recording is empty").into()
 }
 
 /// What the first line says about the rest.
@@ -123,16 +128,17 @@ fn layout(first: &[u8], options: &ImportOptions) -> Layout {
     }
     match crate::json::parse(json, options.limits) {
         // A pretty-printed document may begin with a line like `[`, which is no value by itself.
-        Err(problems) if problems.code() == Code::JsonSyntax => Layout::Document,
+        Err(problems) if breaks_off(&problems) => Layout::Document,
         parsed => Layout::Lines(Some(parsed)),
     }
 }
 
-fn document(
-    bytes: &[u8],
-    read: usize,
-    options: &ImportOptions,
-) -> Result<(Trace, Format, ImportReport), Problems> {
+/// Whether a text ends in the middle of a value.
+fn breaks_off(problems: &Problems) -> bool {
+    problems.iter().any(|problem| problem.code == Code::JsonSyntax && problem.message.starts_with("EOF"))
+}
+
+fn document(bytes: &[u8], read: usize, options: &ImportOptions) -> Result<Content, Problems> {
     // A stream of events with a single one is a line still.
     let text = match payload(bytes.trim_ascii()) {
         Some(text) if text.len() < bytes.trim_ascii().len() => text,
@@ -144,6 +150,7 @@ fn document(
         None => detect::of_document(&value)?,
     };
     let (trace, mut report) = match format.reader() {
+        None if format == Format::WorkflowIr => return Ok(Content::Workflow(value)),
         None => super::native(&value)?,
         Some(mut reader) => {
             let mut calls = Calls::new(format);
@@ -168,7 +175,7 @@ fn document(
         }
     };
     report.bytes = read;
-    Ok((trace, format, report))
+    Ok(Content::Recording(Box::new((trace, format, report))))
 }
 
 /// Which of several sessions is taken.
@@ -229,7 +236,10 @@ struct Stream<'o> {
     /// The format, once it is known.
     known: Option<(Format, Box<dyn Reader>, Calls)>,
     sessions: Sessions,
+    /// What is wrong with the first lines that can't be read.
     problems: Vec<Problem>,
+    /// Such lines, each with its first fault.
+    unreadable: Vec<Problem>,
     /// The number of a last line that breaks off.
     partial: Option<usize>,
     /// Lines that were too long, and their lengths.
@@ -246,6 +256,7 @@ impl<'o> Stream<'o> {
             known,
             sessions: Sessions::new(options.session),
             problems: Vec::new(),
+            unreadable: Vec::new(),
             partial: None,
             long: Vec::new(),
         }
@@ -265,11 +276,7 @@ impl<'o> Stream<'o> {
         }
     }
 
-    fn run(
-        mut self,
-        mut lines: Lines<impl BufRead>,
-        second: Owned,
-    ) -> Result<(Trace, Format, ImportReport), Problems> {
+    fn run(mut self, mut lines: Lines<impl BufRead>, second: Owned) -> Result<Content, Problems> {
         self.line(second.line())?;
         while let Some(line) = lines.next(self.options.line_bytes)? {
             self.line(line)?;
@@ -278,10 +285,17 @@ impl<'o> Stream<'o> {
             self.detect(true)?;
         }
         let Some((format, mut reader, mut calls)) = self.known else {
+            Problems::from_list(self.problems)?;
             return Err(detect::unknown_lines(&self.head));
         };
-        Problems::from_list(self.problems)?;
         self.sessions.finish()?;
+        let unreadable = self.unreadable.len();
+        for Problem { code, place, message } in self.unreadable {
+            calls.skip(place, format!("the line can't be read: {message} ({code})"));
+        }
+        if unreadable > 0 {
+            calls.warn(format!("{unreadable} lines can't be read and were left out: calls may be missing"));
+        }
         for (number, length) in &self.long {
             let reason = format!("a line of {length} bytes, more than {}", self.options.line_bytes);
             calls.skip(Place::Line(*number), reason);
@@ -294,10 +308,18 @@ impl<'o> Stream<'o> {
             calls.warn(format!("line {line} breaks off: the recording may be incomplete"));
         }
         let metadata = reader.finish(&mut calls);
-        let (trace, mut report) = calls.finish(metadata)?;
+        // Where nothing was found, what is wrong with the lines says why.
+        let (trace, mut report) = match calls.finish(metadata) {
+            Err(problems) if problems.code() == Code::TraceEmpty => {
+                Problems::from_list(self.problems)?;
+                return Err(problems);
+            }
+            finished => finished?,
+        };
+        report.unreadable = unreadable;
         report.bytes = lines.read();
         report.lines = lines.count();
-        Ok((trace, format, report))
+        Ok(Content::Recording(Box::new((trace, format, report))))
     }
 
     fn line(&mut self, line: Line<'_>) -> Result<(), Problems> {
@@ -315,7 +337,7 @@ impl<'o> Stream<'o> {
             if let Err(error) = reader.pass(json) {
                 let problems = crate::json::parse(json, self.options.limits).err();
                 let problems = problems.unwrap_or_else(|| crate::json::syntax_problem(&error).into());
-                self.bad_line(line, problems);
+                self.bad_line(line, json, problems);
             }
             return Ok(());
         }
@@ -328,23 +350,30 @@ impl<'o> Stream<'o> {
                     self.detect(false)?;
                 }
             }
-            Err(problems) => self.bad_line(line, problems),
+            Err(problems) => self.bad_line(line, json, problems),
         }
         Ok(())
     }
 
     /// A file that is still being written ends in the middle of a line.
-    fn bad_line(&mut self, line: Line<'_>, problems: Problems) {
+    fn bad_line(&mut self, line: Line<'_>, json: &[u8], problems: Problems) {
         if !line.ended && problems.code() == Code::JsonSyntax {
             self.partial = Some(line.number);
-        } else {
-            self.broken(line.number, problems);
+            return;
         }
+        // The line's place in the session may be readable all the same; then what follows it keeps its own.
+        if let Some((_, reader, _)) = &mut self.known {
+            let _ = reader.pass(json);
+        }
+        self.broken(line.number, problems);
     }
 
     fn broken(&mut self, number: usize, problems: Problems) {
+        let mut problems = problems.into_list().into_iter().map(|problem| on_line(number, problem));
+        let first = problems.next();
+        self.unreadable.extend(first.clone());
         if self.problems.len() < MAX_PROBLEMS {
-            self.problems.extend(problems.into_list().into_iter().map(|problem| on_line(number, problem)));
+            self.problems.extend(first.into_iter().chain(problems));
         }
     }
 

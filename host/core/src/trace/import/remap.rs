@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::code::Code;
 use crate::problem::{Place, Problem, Problems};
 use crate::trace::model::Trace;
+use crate::workflow::{Expr, Workflow};
 
 pub(super) struct Mapping(Vec<(String, String)>);
 
@@ -43,6 +44,33 @@ impl Mapping {
             self.value(&mut event.result, &mut changed);
         }
         changed
+    }
+
+    /// Replaces in the data of a workflow, never in a reference; the number of strings that changed.
+    pub(super) fn apply_to_workflow(&self, workflow: &mut Workflow) -> usize {
+        if self.0.is_empty() {
+            return 0;
+        }
+        let mut changed = 0;
+        let defaults = workflow.inputs.values_mut().filter_map(|input| input.default.as_mut());
+        defaults.for_each(|value| self.value(value, &mut changed));
+        for node in &mut workflow.nodes {
+            self.expr(&mut node.arguments, &mut changed);
+            if let Some(recorded) = &mut node.recorded {
+                recorded.arguments.values_mut().for_each(|value| self.value(value, &mut changed));
+                self.value(&mut recorded.result, &mut changed);
+            }
+        }
+        changed
+    }
+
+    fn expr(&self, expr: &mut Expr, changed: &mut usize) {
+        match expr {
+            Expr::Literal(value) => self.value(value, changed),
+            Expr::Ref(_) => {}
+            Expr::Object(members) => members.values_mut().for_each(|member| self.expr(member, changed)),
+            Expr::List(items) => items.iter_mut().for_each(|item| self.expr(item, changed)),
+        }
     }
 
     fn value(&self, value: &mut Value, changed: &mut usize) {

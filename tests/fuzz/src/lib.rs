@@ -1,0 +1,3 @@
+//! The laws of the fuzz targets.
+
+pub mod checks;
