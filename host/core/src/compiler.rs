@@ -14,6 +14,7 @@ mod index;
 mod infer;
 mod lower;
 mod names;
+mod observed;
 mod order;
 mod score;
 mod secrets;
