@@ -126,8 +126,11 @@ fn says_something(schema: &Value) -> bool {
     *schema != json!({})
 }
 
+/// A format and whether a text has it.
+type Format = (&'static str, fn(&str) -> bool);
+
 /// Formats that are told by their look. No text has two of them.
-const FORMATS: [(&str, fn(&str) -> bool); 5] =
+const FORMATS: [Format; 5] =
     [("date", is_date), ("date-time", is_date_time), ("email", is_email), ("uri", is_uri), ("uuid", is_uuid)];
 
 /// Whether the text looks like a pattern in which `0` stands for a digit and `x` for a hexadecimal one.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::expr::{Expr, Reference};
+use super::suggested::{OptionalCall, RepeatedCall};
 use crate::digest::Digest;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
@@ -114,7 +115,7 @@ pub enum Verdict {
     /// Several sources fit and nothing tells them apart; the recorded value stays as a literal.
     Ambiguous,
     /// The session chose this item of a list for a reason that isn't recorded; the recorded value stays as
-    /// a literal, and the item is the first candidate.
+    /// a literal, and the item is the first candidate. Or it chose a key of an object: then the object is.
     Choice,
 }
 
@@ -136,6 +137,12 @@ pub struct Provenance {
     /// Where the effects of nodes came from, by tool and effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectBasis>,
+    /// Calls that only some recordings have, in the order of nodes. None of them is a node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<OptionalCall>,
+    /// Calls that are repeated, in the order of nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<RepeatedCall>,
 }
 
 /// Why a node waits for another one although no value comes from it.
@@ -192,6 +199,9 @@ pub enum EffectSource {
 pub struct Dropped {
     /// The event's id.
     pub event: String,
+    /// The recording it is from, counted from 1, if that isn't the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<usize>,
     /// Why, for people.
     pub reason: String,
     /// The node whose result stands for it, if it was a repeated read.
