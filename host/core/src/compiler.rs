@@ -13,6 +13,7 @@ mod dedup;
 mod facts;
 mod index;
 mod infer;
+mod keys;
 mod lower;
 mod names;
 mod observed;
@@ -233,6 +234,7 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
             node.open(&mut opened, &kept.event.arguments, kept.position);
         }
     }
+    keys::flag(&kept, &others, &mut inferred, &|name| trace.inputs.contains_key(name));
     let varying = match &columns {
         Some(columns) => {
             let view = vary::View { first: &trace, inputs: &inputs, others: &others, columns, kept: &kept };

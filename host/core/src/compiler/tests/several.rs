@@ -301,6 +301,37 @@ fn effects_decide_what_belongs_together() {
     assert_eq!(made.workflow.nodes[0].effect, Effect::Delete);
 }
 
+/// T15: a key is named only if it is one in every recording; where it differs it is an input all the same.
+#[test]
+fn a_key_is_one_in_every_recording() {
+    let session = |user: &str, in_map: &str| {
+        trace_of(
+            json!({}),
+            vec![
+                read("list", json!({}), json!({"users": {in_map: {"age": 3}, "bobby": {"age": 4}}})),
+                read("use", json!({"user": user}), json!(null)),
+            ],
+        )
+    };
+    let candidates = |traces: Vec<Trace>| {
+        let decision = compiled(traces).workflow.nodes[1].decisions[0].clone();
+        (decision.verdict, decision.candidates.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let named = vec!["list.users".to_owned()];
+    assert_eq!(
+        candidates(vec![session("alice", "alice"), session("carol", "carol")]),
+        (Verdict::Input, named.clone())
+    );
+    assert_eq!(
+        candidates(vec![session("bobby", "alice"), session("bobby", "carol")]),
+        (Verdict::Choice, named)
+    );
+    assert_eq!(
+        candidates(vec![session("alice", "alice"), session("carol", "david")]),
+        (Verdict::Input, vec![])
+    );
+}
+
 /// T15: what further recordings have beyond their calls is said too.
 #[test]
 fn arguments_and_inputs_of_further_recordings_are_noted() {
