@@ -362,7 +362,7 @@ fn basis(kept: &Kept<'_>) -> EffectBasis {
 fn known(trace: &Trace, event: &Event, options: &Options) -> Known {
     let mut known = stated(event, options);
     if known.source != EffectSource::Plugin {
-        raise(&mut known, trace, event, "the recording");
+        raise(&mut known, &trace.metadata, event, "the recording");
     }
     known
 }
@@ -385,12 +385,12 @@ fn stated(event: &Event, options: &Options) -> Known {
     known
 }
 
-/// Takes into account what a recording claims of a call.
-fn raise(known: &mut Known, trace: &Trace, event: &Event, who: &str) {
+/// Takes into account what a recording, with these notes, claims of a call.
+fn raise(known: &mut Known, notes: &Map<String, Value>, event: &Event, who: &str) {
     // A recording that says nothing has `unknown` in it.
     let claim = Some(event.effect).filter(|effect| *effect != Effect::Unknown);
     known.raise(claim, event.idempotency, who);
-    let hints = trace.metadata.get("untrusted_tool_hints").and_then(|hints| hints.get(&event.tool));
+    let hints = notes.get("untrusted_tool_hints").and_then(|hints| hints.get(&event.tool));
     if let Some(annotations) = hints.and_then(|hints| hints.get("annotations")) {
         known.raise_by_annotations(annotations);
     }

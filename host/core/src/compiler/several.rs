@@ -54,8 +54,8 @@ pub(super) struct Other {
     pub(super) results: BTreeMap<NodeId, Value>,
     /// By position in the first recording: the arguments, as objects, and the event without them.
     calls: Vec<Option<(Value, Event)>>,
-    /// What the recorder noted of tools.
-    hints: Trace,
+    /// What else the recorder noted.
+    notes: Map<String, Value>,
     /// Counted from 1.
     number: usize,
 }
@@ -179,15 +179,21 @@ impl Columns {
         }
         let mut problems = Vec::new();
         for (recording, (own, trace)) in self.own.iter().zip(traces).enumerate() {
-            let mut writers: Vec<(usize, &Facts)> = Vec::new();
+            // Apart, so that recordings of the same calls have nothing to look through.
+            let mut outside: Vec<(usize, &Facts)> = Vec::new();
+            let mut inside: Vec<(usize, &Facts)> = Vec::new();
             for (at, call) in &own.calls {
                 let common = self.column(recording, *at, at + 1).filter(|column| self.is_full(*column));
                 let place = common.and_then(|column| self.list.get(column)?.calls.first().copied().flatten());
                 if let Some(place) = place {
+                    let wrote = |(_, writer): &&(usize, &Facts)| writer.writes_what_is_read_by(&call.facts);
+                    let last = outside.iter().rev().find(wrote).map(|(writer, _)| *writer);
+                    let last = last.filter(|last| {
+                        let later = inside.iter().rev().take_while(|(writer, _)| writer > last);
+                        !later.into_iter().any(|writer| wrote(&writer))
+                    });
+                    let read = last.map(|writer| ("reads what was written by", writer));
                     let needed = call.declared.iter().map(|needed| ("declares that it needs", *needed));
-                    let read =
-                        writers.iter().rev().find(|(_, writer)| writer.writes_what_is_read_by(&call.facts));
-                    let read = read.map(|(writer, _)| ("reads what was written by", *writer));
                     for (how, needed) in needed.chain(read) {
                         let problem = self.needs(recording, (*at, needed), how, trace);
                         problems.extend(
@@ -198,7 +204,7 @@ impl Columns {
                     }
                 }
                 if !call.facts.effect.is_read_only() {
-                    writers.push((*at, &call.facts));
+                    if common.is_some() { &mut inside } else { &mut outside }.push((*at, &call.facts));
                 }
             }
         }
@@ -206,7 +212,7 @@ impl Columns {
     }
 
     /// What is wrong with a call that needs another one, unless every recording has that one.
-    pub(super) fn needs(
+    fn needs(
         &self,
         recording: usize,
         (call, needed): (usize, usize),
@@ -234,7 +240,6 @@ impl Columns {
     fn other(&mut self, first: &Trace, trace: Trace, number: usize) -> Other {
         let mut calls: Vec<Option<(Value, Event)>> = first.events.iter().map(|_| None).collect();
         let mut results = BTreeMap::new();
-        let hints = Trace { metadata: trace.metadata, ..Trace::default() };
         let left_out = self.own.get_mut(number).map(|own| std::mem::take(&mut own.left_out));
         self.left_out.extend(
             left_out
@@ -257,7 +262,7 @@ impl Columns {
                 None => drop(self.extra.insert((number, at), event)),
             }
         }
-        Other { inputs: trace.inputs, results, calls, hints, number: number + 1 }
+        Other { inputs: trace.inputs, results, calls, notes: trace.metadata, number: number + 1 }
     }
 }
 
@@ -285,7 +290,7 @@ impl Other {
     /// Takes into account what this recording claims of a call.
     pub(super) fn raise(&self, position: usize, known: &mut Known) {
         if let Some((_, event)) = self.calls.get(position).and_then(Option::as_ref) {
-            raise(known, &self.hints, event, &format!("recording {}", self.number));
+            raise(known, &self.notes, event, &format!("recording {}", self.number));
         }
     }
 

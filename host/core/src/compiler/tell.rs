@@ -21,6 +21,9 @@ use crate::workflow::{Condition, Reference, Source, Step, Test};
 /// Most values looked at, in all inputs and results together.
 const MAX_ROWS: usize = 20_000;
 
+/// Most values of results looked at for one call, the nearest.
+const MAX_NEAR: usize = 2_000;
+
 /// Most conditions offered for one call.
 const MAX_NAMED: usize = 4;
 
@@ -100,9 +103,13 @@ impl Table {
 
     /// What holds in the recordings that have a call and in no other; the call stands before `column`.
     pub(super) fn tell(&self, column: usize, having: &[bool]) -> Vec<Condition> {
-        let rows = self.rows.iter().filter(|row| row.column.is_none_or(|node| node < column));
+        // Rows stand in the order of columns, inputs first.
+        let inputs = self.rows.partition_point(|row| row.column.is_none());
+        let end = self.rows.partition_point(|row| row.column.is_none_or(|node| node < column));
+        let near = end.saturating_sub(MAX_NEAR).max(inputs);
+        let rows = self.rows.iter().enumerate();
+        let rows = rows.filter(|(at, _)| *at < inputs || (near..end).contains(at));
         let mut found: Vec<(u8, usize, usize, Condition)> = rows
-            .enumerate()
             .filter_map(|(order, row)| {
                 let (rank, test) = test(&row.seen, having)?;
                 let distance = row.column.map_or(1, |node| column - node);

@@ -191,12 +191,12 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// `1, 2 and 4`.
-fn listed(numbers: &[usize]) -> String {
+/// `recordings 1, 2 and 4`.
+fn recordings(numbers: &[usize]) -> String {
     let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     match texts.as_slice() {
-        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => texts.concat(),
+        [rest @ .., last] if !rest.is_empty() => format!("recordings {} and {last}", rest.join(", ")),
+        _ => format!("recording {}", texts.concat()),
     }
 }
 
@@ -209,13 +209,13 @@ impl OptionalCall {
     pub fn lines(&self) -> Vec<String> {
         let having: Vec<usize> = self.calls.iter().map(|call| call.recording).collect();
         let mut lines = vec![format!(
-            "{} calls {} ({}) {}: in recording {}, not in {}",
+            "{} calls {} ({}) {}: in {}, not in {}",
             self.id,
             self.tool,
             self.effect,
             place(self.after.as_ref()),
-            listed(&having),
-            listed(&self.missing_in)
+            recordings(&having),
+            recordings(&self.missing_in)
         )];
         lines.push(format!("  arguments: {}", self.expr().sketch()));
         if !self.unexplained.is_empty() {

@@ -106,6 +106,8 @@ fn a_call_of_some_recordings_is_suggested_not_run() {
     assert_eq!(dropped, [(Some(2), "book", reason), (Some(3), "n", reason)]);
     assert!(made.report.is_partial());
     assert_eq!(made.report.recordings[1].optional, ["book"]);
+    let published = crate::schema::Schema::compile(&crate::workflow::json_schema()).unwrap();
+    assert!(published.allows(&to_json(workflow)), "{:?}", published.faults(&to_json(workflow)));
     // The suggestions survive a file, and are covered by its digest.
     let (back, claimed) =
         parse(to_json(workflow).to_string().as_bytes(), crate::json::Limits::default()).unwrap();
