@@ -153,8 +153,8 @@ codes! {
     DependencyUnmet = "dependency-unmet", Invalid, Caller, AfterChange, "correct `dependencies` of the event";
     /// A compiled workflow doesn't reproduce the recorded arguments.
     CompileMismatch = "compile-mismatch", Unexpected, Host, Never, "report it with the trace";
-    /// Recordings that were to be compiled together make different calls.
-    TracesDiffer = "traces-differ", Invalid, Caller, AfterChange, "compile recordings of the same calls together; `check` compares others";
+    /// What recordings have in common can't be compiled: it is nothing, or needs other calls.
+    TracesDiffer = "traces-differ", Invalid, Caller, AfterChange, "compile recordings together that do without the missing call, or that all have it; `diff` compares two";
     /// A reference names a node, input or path that isn't there.
     ReferenceUnknown = "reference-unknown", Invalid, Caller, AfterChange, "correct the reference";
     /// Nodes depend on each other in a circle.

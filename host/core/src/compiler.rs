@@ -7,17 +7,23 @@
 //! **Invariant:** resolving the compiled arguments against the recorded inputs and results gives the
 //! recorded arguments; a workflow for which this doesn't hold is never returned.
 
+mod align;
 mod choice;
 mod dedup;
 mod facts;
 mod index;
 mod infer;
+mod keys;
 mod lower;
 mod names;
+mod observed;
 mod order;
+mod own;
 mod score;
 mod secrets;
 mod several;
+mod tell;
+mod vary;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,7 +38,8 @@ use crate::id::{NodeId, ToolName, allowed_tool_name};
 use crate::problem::{Problem, Problems, item};
 use crate::trace::{self, Event, Trace};
 use crate::workflow::{
-    Decision, Dropped, EffectBasis, EffectSource, Node, Provenance, Source, Verdict, Wait, Workflow,
+    Decision, Dropped, EffectBasis, EffectSource, Expr, Node, Provenance, Reference, Source, Verdict, Wait,
+    Workflow,
 };
 
 use facts::Facts;
@@ -141,6 +148,37 @@ pub struct CompileReport {
     pub suggestions: Vec<Suggestion>,
     /// What a person should know; lower case, no final period.
     pub notes: Vec<String>,
+    /// What became of the calls of each of several recordings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recordings: Vec<RecordingReport>,
+}
+
+/// What became of the calls of one of several recordings, by the ids of its events.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct RecordingReport {
+    /// The recording, counted from 1.
+    pub recording: usize,
+    /// Its events.
+    pub events: usize,
+    /// Calls that every recording has.
+    pub common: usize,
+    /// Calls that other recordings don't have and no list explains. They are no nodes.
+    pub optional: Vec<String>,
+    /// Calls of a repeated call that other recordings make less often. They are no nodes.
+    pub repeated: Vec<String>,
+    /// Calls that only repeat an earlier one.
+    pub repeats: Vec<String>,
+    /// Events that failed, had no answer or were made by another call.
+    pub left_out: usize,
+}
+
+impl CompileReport {
+    /// Whether a recording has calls that the workflow doesn't make, since others don't have them.
+    pub fn is_partial(&self) -> bool {
+        self.recordings
+            .iter()
+            .any(|recording| !recording.optional.is_empty() || !recording.repeated.is_empty())
+    }
 }
 
 /// A value left literal although a source was seen.
@@ -176,13 +214,12 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
     compile_all(vec![trace], options)
 }
 
-/// Compiles recordings of one task that call the same tools in the same order. The first gives the ids and
-/// what was recorded. A reference has to hold in each; a literal that differs becomes an input.
+/// Compiles recordings of one task. The calls that all of them have, in one order, are the nodes; the first
+/// recording gives the ids and what was recorded. A reference has to hold in each; a literal that differs becomes
+/// an input. Other calls are suggestions in the workflow's provenance, and are refused if the nodes need them.
 pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Problems> {
     let digests = traces.iter().map(trace::digest).collect();
-    let mut traces = traces.into_iter();
-    let trace = traces.next().unwrap_or_default();
-    let mut others = several::align(&trace, traces.collect())?;
+    let several::Aligned { first: trace, mut others, columns } = several::align(traces, options)?;
     let mut inputs = trace.inputs.clone();
     let mut front = self::front(&trace, options, &others, false)?;
     if forget_varying_keys(&mut front) && front.relied_on_keys {
@@ -197,6 +234,15 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
             node.open(&mut opened, &kept.event.arguments, kept.position);
         }
     }
+    keys::flag(&kept, &others, &mut inferred, &|name| trace.inputs.contains_key(name));
+    let varying = match &columns {
+        Some(columns) => {
+            let view = vary::View { first: &trace, inputs: &inputs, others: &others, columns, kept: &kept };
+            view.refuse(&inferred)?;
+            view.suggest(&dropped)
+        }
+        None => vary::Varying::default(),
+    };
     let data: Vec<Vec<u32>> = inferred.iter().map(|node| node.sources.clone()).collect();
     let wanted: Vec<order::Waits> = declared
         .into_iter()
@@ -222,10 +268,12 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
         source: Provenance {
             compiler: options.compiler.clone(),
             traces: digests,
-            dropped: dropped.into_iter().map(|(_, dropped)| dropped).collect(),
+            dropped: dropped.into_iter().map(|(_, dropped)| dropped).chain(varying.dropped).collect(),
             order: order_reasons(&kept, &after),
             effects: effects.into_iter().collect(),
             imported: None,
+            optional: varying.optional,
+            repeated: varying.repeated,
         },
     };
     inputs.extend(secrets.recorded.clone());
@@ -236,7 +284,9 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
     lower::recorded(&mut workflow.nodes, &positions, trace.events);
     lower::self_check(&inputs, &positions, &workflow)?;
     lower::check_others(&others, &positions, &workflow)?;
-    let report = summarise(&inputs, count, &workflow, &after);
+    let mut report = summarise(&inputs, count, &workflow, &after);
+    report.recordings = varying.recordings;
+    report.notes.extend(varying.notes);
     Ok(Compiled { workflow, report, confidence })
 }
 
@@ -266,12 +316,17 @@ fn front<'t>(
         };
         return Err(Problem::at(Code::TraceEmpty, "/events", message).into());
     }
-    let report = Report::default();
-    let declared = order::declared(&kept, &alias, &report);
-    report.finish(Some(()))?;
+    let declared = declare(&kept, &alias)?;
     let mut inferred = infer::infer(trace, others, &kept, &declared, options)?;
     let secrets = secrets::bind(&trace.inputs, &mut inferred);
     Ok(Front { kept, dropped, declared, inferred, secrets, relied_on_keys })
+}
+
+/// The nodes that each node's recording declares to need.
+fn declare(kept: &[Kept<'_>], alias: &HashMap<&str, u32>) -> Result<Vec<Vec<u32>>, Problems> {
+    let report = Report::default();
+    let declared = order::declared(kept, alias, &report);
+    report.finish(Some(declared))
 }
 
 /// Forgets the keys of every node whose keys follow from an input or a result; says whether there was one.
@@ -304,30 +359,42 @@ fn basis(kept: &Kept<'_>) -> EffectBasis {
     }
 }
 
-/// What is known of a call, from the most trusted source that knows it.
+/// What is known of a call, from the most trusted source that knows it; what recordings claim can make it worse.
 fn known(trace: &Trace, event: &Event, options: &Options) -> Known {
+    let mut known = stated(event, options);
+    if known.source != EffectSource::Plugin {
+        raise(&mut known, &trace.metadata, event, "the recording");
+    }
+    known
+}
+
+/// What is known of a call, without what its recording claims, unless a person believes that.
+fn stated(event: &Event, options: &Options) -> Known {
     if let Some(facts) = options.known_tools.get(event.tool.as_str()) {
         let (source, reason) = (EffectSource::Plugin, "the loaded plugin says so".to_owned());
         return Known { facts: facts.clone(), source, reason };
     }
     let found = options.catalogs.iter().find_map(|catalog| catalog.find(&event.tool, &event.arguments));
-    let believed = options.claims == Claims::Believe && found.is_none();
+    let believed = options.claims == Claims::Believe && found.is_none() && event.effect != Effect::Unknown;
     let mut known = found.unwrap_or_else(Known::nothing);
-    if believed && event.effect != Effect::Unknown {
+    if believed {
         known.source = EffectSource::Recording;
         "the recording says so".clone_into(&mut known.reason);
         known.facts.effect = event.effect;
         known.facts.idempotency = event.idempotency;
-    } else {
-        // A recording that says nothing has `unknown` in it.
-        let claim = Some(event.effect).filter(|effect| *effect != Effect::Unknown);
-        known.raise(claim, event.idempotency, "the recording");
     }
-    let hints = trace.metadata.get("untrusted_tool_hints").and_then(|hints| hints.get(&event.tool));
+    known
+}
+
+/// Takes into account what a recording, with these notes, claims of a call.
+fn raise(known: &mut Known, notes: &Map<String, Value>, event: &Event, who: &str) {
+    // A recording that says nothing has `unknown` in it.
+    let claim = Some(event.effect).filter(|effect| *effect != Effect::Unknown);
+    known.raise(claim, event.idempotency, who);
+    let hints = notes.get("untrusted_tool_hints").and_then(|hints| hints.get(&event.tool));
     if let Some(annotations) = hints.and_then(|hints| hints.get("annotations")) {
         known.raise_by_annotations(annotations);
     }
-    known
 }
 
 fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, all: &[Kept<'_>]) -> Node {
@@ -367,7 +434,11 @@ fn select<'t>(
     let ids: HashMap<&str, usize> =
         trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
     for (position, event) in trace.events.iter().enumerate() {
-        let Known { facts, source, reason } = known(trace, event, options);
+        let mut known = known(trace, event, options);
+        if known.source != EffectSource::Plugin {
+            others.iter().for_each(|other| other.raise(position, &mut known));
+        }
+        let Known { facts, source, reason } = known;
         let claimed = source == EffectSource::Recording
             && (facts.effect, facts.idempotency) == (event.effect, event.idempotency);
         let facts = Facts::of(event, Some(&facts).filter(|_| !claimed));
@@ -393,17 +464,24 @@ fn select<'t>(
             }
         };
         // What is the same call in one recording only by chance differs in another.
+        let missing: Vec<usize> =
+            (1..).zip(others).filter(|(_, other)| !other.has(position)).map(|(number, _)| number).collect();
         let everywhere = |first: u32| {
-            kept.get(first as usize).is_some_and(|kept| {
-                let (first, again) = ((kept.position, &kept.event.id), (position, &event.id));
-                others.iter().all(|other| other.repeats(first, again))
-            })
+            !missing.is_empty()
+                || kept.get(first as usize).is_some_and(|kept| {
+                    let (first, again) = ((kept.position, &kept.event.id), (position, &event.id));
+                    others.iter().all(|other| other.repeats(first, again))
+                })
         };
         if let Some(first) = repeats.same_as(position, event, &facts, &ids).filter(|first| everywhere(*first))
         {
             let id = kept.get(first as usize).map(|kept| kept.event.id.clone());
             dropped.push((position, drop_event(event, dedup::REASON.to_owned(), id)));
             alias.insert(event.id.as_str(), first);
+            continue;
+        }
+        if !missing.is_empty() {
+            dropped.push((position, drop_event(event, several::not_everywhere(&missing), None)));
             continue;
         }
         let index = u32::try_from(kept.len()).unwrap_or(u32::MAX);
@@ -427,13 +505,31 @@ fn holds_the_value(
         Source::Node(id) => results.get(id.as_str()).copied(),
     });
     let wanted = node.recorded.as_ref().and_then(|recorded| {
-        let (name, rest) = decision.pointer.strip_prefix('/')?.split_once('/').map_or_else(
-            || (decision.pointer.trim_start_matches('/'), String::new()),
-            |(name, rest)| (name, format!("/{rest}")),
-        );
-        recorded.arguments.get(&name.replace("~1", "/").replace("~0", "~"))?.pointer(&rest)
+        let (name, rest) = top(&decision.pointer)?;
+        recorded.arguments.get(&name)?.pointer(&rest)
     });
     matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
+}
+
+/// The argument that a pointer leads into, and the pointer inside it.
+fn top(pointer: &str) -> Option<(String, String)> {
+    let (name, rest) = match pointer.strip_prefix('/')?.split_once('/') {
+        None => (pointer.trim_start_matches('/'), String::new()),
+        Some((name, rest)) => (name, format!("/{rest}")),
+    };
+    Some((name.replace("~1", "/").replace("~0", "~"), rest))
+}
+
+/// Data in which some values are bound.
+pub(crate) fn bind(data: &Map<String, Value>, bound: &BTreeMap<String, Reference>) -> Expr {
+    if bound.is_empty() {
+        return Expr::Literal(Value::Object(data.clone()));
+    }
+    choice::members(
+        data,
+        "",
+        &bound.iter().map(|(pointer, reference)| (pointer.as_str(), reference)).collect(),
+    )
 }
 
 /// For each event why it can't be a node, if so.
@@ -444,7 +540,7 @@ pub(crate) fn why_no_node(trace: &Trace) -> Vec<Option<String>> {
 }
 
 fn drop_event(event: &Event, reason: String, same_as: Option<NodeId>) -> Dropped {
-    Dropped { event: event.id.to_string(), reason, same_as }
+    Dropped { event: event.id.to_string(), recording: None, reason, same_as }
 }
 
 /// Why an event can't be a node.
@@ -481,7 +577,8 @@ fn summarise(
     workflow: &Workflow,
     after: &[order::Waits],
 ) -> CompileReport {
-    let dropped = &workflow.source.dropped;
+    let dropped = workflow.source.dropped.iter().filter(|dropped| dropped.recording.is_none());
+    let dropped: Vec<&Dropped> = dropped.collect();
     let deduplicated = dropped.iter().filter(|dropped| dropped.same_as.is_some()).count();
     let mut report = CompileReport {
         events,

@@ -14,6 +14,7 @@ mod inputs;
 mod model;
 mod parse;
 mod schema;
+mod suggested;
 pub mod svg;
 mod text;
 mod verify;
@@ -30,6 +31,7 @@ pub use model::{
 pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};
 pub use schema::{input_schema, output_schema};
+pub use suggested::{Condition, List, OptionalCall, RecordedCall, RecordedRun, RepeatedCall, Test};
 pub use text::InvalidReference;
 pub use verify::{VerifiedWorkflow, digest, verify};
 

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use t2m_core::catalog::Catalog;
-use t2m_core::compiler::{self, Accept, Claims, Options, ToolFacts};
+use t2m_core::compiler::{self, Accept, Claims, Compiled, Options, ToolFacts};
 use t2m_core::id::ToolName;
+use t2m_core::workflow::{self, OptionalCall, RepeatedCall};
 
 use super::import::{ImportArgs, note_report, readable, write_or_print};
 use crate::args::PluginArgs;
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::failure::{InFile, Result};
-use crate::out::Out;
+use crate::out::{Out, one_line};
 use crate::{files, plugins, toml_file};
 
 /// Largest catalogue, in bytes: some thousand tools.
@@ -39,9 +40,10 @@ const MAX_CATALOG: usize = 1 << 20;
   t2m-host compile trace.json --accept 'get_user-2:/id' --out workflow.json
   t2m-host compile trace.json --catalog tools.toml --out workflow.json")]
 pub(crate) struct Compile {
-    /// The recording, in any format that `import` reads; `-` reads standard input. Several recordings of one task,
-    /// which call the same tools in the same order, settle what one leaves open: a reference has to hold in each,
-    /// and a value that differs becomes an input
+    /// The recording, in any format that `import` reads; `-` reads standard input. Several recordings of one task
+    /// settle what one leaves open: the calls that all of them have are the workflow, a reference has to hold in
+    /// each, and a value that differs becomes an input. Calls that only some have are suggestions (`explain` shows
+    /// them), and the exit status is 10
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -113,6 +115,7 @@ impl Compile {
                 format!("  kept as recorded: {place} ({})", suggestion.reason)
             });
         }
+        note_recordings(&compiled, out);
         for note in &report.notes {
             out.note(format!("  note: {note}"));
         }
@@ -123,7 +126,36 @@ impl Compile {
             out,
             |path| json!({"workflow": path, "digest": document.get("digest"), "report": report}),
         )?;
-        Ok(Exit::Done)
+        Ok(Exit::of_comparison(!report.is_partial()))
+    }
+}
+
+/// Says which calls of which recording the workflow doesn't make, and what would explain them.
+fn note_recordings(compiled: &Compiled, out: &mut Out) {
+    for recording in &compiled.report.recordings {
+        let lists = [
+            ("optional", &recording.optional),
+            ("repeated", &recording.repeated),
+            ("repeats", &recording.repeats),
+        ];
+        let lists = lists.iter().filter(|(_, list)| !list.is_empty());
+        let lists: Vec<String> = lists.map(|(kind, list)| format!("{kind}: {}", list.join(", "))).collect();
+        if !lists.is_empty() {
+            out.note(format!(
+                "  recording {}: {} of {} calls aren't in the workflow ({})",
+                recording.recording,
+                recording.optional.len() + recording.repeated.len() + recording.repeats.len(),
+                recording.events - recording.left_out,
+                lists.join("; ")
+            ));
+        }
+    }
+    let source = &compiled.workflow.source;
+    for line in source.optional.iter().flat_map(OptionalCall::lines) {
+        out.note(format!("  optional: {}", one_line(&line)));
+    }
+    for line in source.repeated.iter().flat_map(RepeatedCall::lines) {
+        out.note(format!("  repeated: {}", one_line(&line)));
     }
 }
 

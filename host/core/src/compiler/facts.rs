@@ -75,6 +75,12 @@ impl Facts {
         Facts { effect, idempotency, reads, writes, filled_from }
     }
 
+    /// Whether its keys say that it changes what another call reads. Unknown keys say nothing.
+    pub(super) fn writes_what_is_read_by(&self, reader: &Facts) -> bool {
+        let (Some(written), Some(read)) = (&self.writes, &reader.reads) else { return false };
+        written.iter().any(|written| read.iter().any(|read| written.meets(read)))
+    }
+
     /// Whether it must keep its place against everything that isn't pure.
     pub(super) fn is_barrier(&self) -> bool {
         !self.effect.is_read_only() && (self.writes.is_none() || self.reads.is_none())
@@ -144,6 +150,14 @@ impl Key {
             path.push('/');
         }
         Some(Key { scheme, absolute: rest.starts_with('/'), path })
+    }
+
+    /// Whether both are known to name one thing, or one names what stands above the other.
+    fn meets(&self, other: &Key) -> bool {
+        let above = |one: &Key, two: &Key| two.path.starts_with(&one.path);
+        self.scheme == other.scheme
+            && self.absolute == other.absolute
+            && (above(self, other) || above(other, self))
     }
 
     /// Every prefix of the path that ends a segment, from the root to the path itself.

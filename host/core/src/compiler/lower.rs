@@ -1,62 +1,35 @@
 //! The last steps: inputs, output, and the proof that nothing was lost.
 //!
-//! Owns the inference of input schemas and the self-check. Refuses narrow schemas: one recording shows a
-//! type, not which values are allowed.
+//! Owns the inputs, the output and the self-check. Refuses to say what values of an input are allowed: that is
+//! `observed`'s.
 //!
 //! **Invariant:** a workflow that passes the self-check makes exactly the recorded calls from the recorded
 //! results.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::Kept;
 use super::index::same;
 use super::order::Waits;
 use super::several::Other;
+use super::{Kept, observed};
 use crate::code::Code;
 use crate::problem::{Problem, Problems, item};
 use crate::trace::Event;
 use crate::workflow::{Expr, Input, Node, PathMissing, Recorded, Reference, Source, Workflow};
 
-/// Inputs with the type that was seen and the recorded value as default.
-///
-/// Where recordings show several types, any is allowed.
+/// Inputs with what was seen of them, and the first recording's value as default.
 pub(super) fn inputs(recorded: &Map<String, Value>, others: &[Other]) -> BTreeMap<String, Input> {
     recorded
         .iter()
         .map(|(name, value)| {
-            let schema = schema_of(value);
             let seen = others.iter().filter_map(|other| other.inputs.get(name));
-            let is_one = seen.map(schema_of).all(|other| other == schema);
-            let schema = if is_one { schema } else { json!({}) };
-            let input = Input { schema, default: Some(value.clone()) };
+            let seen: Vec<&Value> = std::iter::once(value).chain(seen).collect();
+            let input = Input { schema: observed::schema_of_all(&seen), default: Some(value.clone()) };
             (name.clone(), input)
         })
         .collect()
-}
-
-/// A schema that allows every value of the same type.
-pub(super) fn schema_of(value: &Value) -> Value {
-    match value {
-        Value::Null => json!({}),
-        Value::Bool(_) => json!({"type": "boolean"}),
-        Value::Number(_) => json!({"type": "number"}),
-        Value::String(_) => json!({"type": "string"}),
-        Value::Array(list) => {
-            let mut items = list.iter().map(schema_of);
-            let first = items.next();
-            match first.filter(|first| items.all(|other| other == *first)) {
-                Some(items) => json!({"type": "array", "items": items}),
-                None => json!({"type": "array"}),
-            }
-        }
-        Value::Object(map) => {
-            let properties: Map<_, _> =
-                map.iter().map(|(key, value)| (key.clone(), schema_of(value))).collect();
-            json!({"type": "object", "properties": properties})
-        }
-    }
 }
 
 /// The result of the one node that nothing waits for, or an object of several by id.

@@ -41,7 +41,7 @@ pub(super) fn bind(given: &Map<String, Value>, inferred: &mut [Inferred]) -> Sec
                 }
             }
             value if redact::find_marker(value).is_some() => {
-                let schema = super::lower::schema_of(value);
+                let schema = super::observed::schema_of(value);
                 secrets.inputs.insert(name.clone(), to_be_given(schema));
             }
             _ => {}

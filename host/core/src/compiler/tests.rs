@@ -12,6 +12,7 @@ mod order;
 mod properties;
 mod rules;
 mod secrets;
+mod several;
 
 fn trace_of(inputs: Value, events: Vec<Value>) -> Trace {
     trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap()
@@ -451,36 +452,4 @@ fn walked_lists_are_bound_and_chosen_items_are_flagged() {
     let node = skipped.node(&"b".parse().unwrap()).unwrap();
     assert_eq!(node.decisions[0].verdict, Verdict::Choice);
     assert_eq!(node.decisions[0].candidates[0].to_string(), "list[2].id");
-}
-
-/// T15: a second recording tells equal values apart; what differs unexplained becomes an input.
-#[test]
-fn several_recordings_settle_what_one_leaves_open() {
-    let recording = |left: f64, right: f64, day: &str| {
-        trace_of(
-            json!({}),
-            vec![
-                read("a", json!({"day": day}), json!({"v": left})),
-                read("b", json!({}), json!({"w": right})),
-                read("c", json!({"z": right}), json!(null)),
-            ],
-        )
-    };
-    let traces = vec![recording(71.5, 71.5, "2024-05-01"), recording(71.5, 80.25, "2024-06-02")];
-    let compiled = compile_all(traces, &Options::default()).unwrap().workflow;
-    let digests = compiled.source.traces.len();
-    let workflow = verify(compiled, None).unwrap();
-    assert_eq!(digests, 2);
-    assert_eq!(bound(&workflow, "c"), ["/z <- b.w"]);
-    assert_eq!(bound(&workflow, "a"), ["/day <- input day"]);
-    assert_eq!(workflow.workflow().inputs["day"].default, Some(json!("2024-05-01")));
-}
-
-/// T15
-#[test]
-fn recordings_of_other_calls_are_refused() {
-    let one = trace_of(json!({}), vec![read("a", json!({}), json!(1))]);
-    let two = trace_of(json!({}), vec![read("b", json!({}), json!(1))]);
-    let problems = compile_all(vec![one, two], &Options::default()).unwrap_err();
-    assert_eq!(problems.code(), Code::TracesDiffer);
 }

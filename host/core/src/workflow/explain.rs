@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::expr::{Expr, Reference, Source};
 use super::model::{Dropped, EffectBasis, Node, Verdict, Wait, Workflow};
+use super::suggested::{OptionalCall, RepeatedCall};
 use crate::effect::Effect;
 use crate::id::NodeId;
 use crate::problem::{child, item};
@@ -31,6 +32,12 @@ pub struct Explanation {
     pub effects: Vec<EffectBasis>,
     /// Events that are no nodes.
     pub dropped: Vec<Dropped>,
+    /// Calls that only some recordings have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<OptionalCall>,
+    /// Calls that are repeated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<RepeatedCall>,
 }
 
 /// Why one node is what it is.
@@ -91,6 +98,8 @@ pub fn explain(workflow: &Workflow) -> Explanation {
         output: workflow.output.references().into_iter().map(ToString::to_string).collect(),
         effects: workflow.source.effects.clone(),
         dropped: workflow.source.dropped.clone(),
+        optional: workflow.source.optional.clone(),
+        repeated: workflow.source.repeated.clone(),
     }
 }
 
@@ -245,8 +254,23 @@ impl Explanation {
             lines.push("left out:".to_owned());
             for dropped in &self.dropped {
                 let same = dropped.same_as.as_ref().map(|id| format!(" (see {id})")).unwrap_or_default();
-                lines.push(format!("  {}: {}{same}", dropped.event, dropped.reason));
+                let of =
+                    dropped.recording.map(|number| format!(" of recording {number}")).unwrap_or_default();
+                lines.push(format!("  {}{of}: {}{same}", dropped.event, dropped.reason));
             }
+        }
+        for (title, groups) in [
+            (
+                "only in some recordings, and no nodes:",
+                self.optional.iter().map(OptionalCall::lines).collect::<Vec<_>>(),
+            ),
+            ("repeated:", self.repeated.iter().map(RepeatedCall::lines).collect()),
+        ] {
+            if !groups.is_empty() {
+                lines.push(String::new());
+                lines.push(title.to_owned());
+            }
+            lines.extend(groups.iter().flatten().map(|line| format!("  {line}")));
         }
         lines.iter().map(|line| line.replace(['\n', '\r'], " ")).collect()
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::expr::{Expr, Reference};
+use super::suggested::{OptionalCall, RepeatedCall};
 use crate::digest::Digest;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName};
@@ -121,7 +122,7 @@ pub enum Verdict {
     /// Several sources fit and nothing tells them apart; the recorded value stays as a literal.
     Ambiguous,
     /// The session chose this item of a list for a reason that isn't recorded; the recorded value stays as
-    /// a literal, and the item is the first candidate.
+    /// a literal, and the item is the first candidate. Or it chose a key of an object: then the object is.
     Choice,
 }
 
@@ -143,6 +144,12 @@ pub struct Provenance {
     /// Where the effects of nodes came from, by tool and effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectBasis>,
+    /// Calls that only some recordings have, in the order of nodes. None of them is a node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional: Vec<OptionalCall>,
+    /// Calls that are repeated, in the order of nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<RepeatedCall>,
     /// What the file of another program said beyond this, if the workflow was imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedFrom>,
@@ -216,6 +223,9 @@ pub enum EffectSource {
 pub struct Dropped {
     /// The event's id.
     pub event: String,
+    /// The recording it is from, counted from 1, if that isn't the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<usize>,
     /// Why, for people.
     pub reason: String,
     /// The node whose result stands for it, if it was a repeated read.

@@ -164,7 +164,7 @@ pub(super) fn read_expr(value: &Value, pointer: &str, report: &Report) -> Option
     }
 }
 
-fn read_reference(value: &Value, pointer: &str, report: &Report) -> Option<Reference> {
+pub(super) fn read_reference(value: &Value, pointer: &str, report: &Report) -> Option<Reference> {
     let mut fields = Fields::of(value, pointer, report)?;
     let input = fields.optional_text("input");
     let node = fields.optional_text("node");
@@ -300,7 +300,7 @@ pub(crate) fn write_expr(expr: &Expr) -> Value {
     }
 }
 
-fn write_reference(reference: &Reference) -> Value {
+pub(super) fn write_reference(reference: &Reference) -> Value {
     let mut map = Map::new();
     match &reference.source {
         Source::Input(name) => map.insert("input".into(), json!(name)),

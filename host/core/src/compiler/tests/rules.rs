@@ -190,3 +190,76 @@ fn a_name_that_no_tool_can_have_comes_with_a_rename() {
         .collect();
     assert_eq!(found, [("/events/0/tool".to_owned(), true), ("/events/3/tool".to_owned(), false)]);
 }
+
+/// T05, T15: an argument that is a key of an earlier object is a choice that can't be bound yet; the name of a
+/// field, or what the caller knew before, is no key.
+#[test]
+fn keys_of_objects_are_choices() {
+    let users = |users: Value| read("list", json!({}), json!({"users": users}));
+    let two = || users(json!({"alice": {"age": 3}, "bob": {"age": 4}}));
+    type Row<'r> = (&'r str, Vec<Value>, Value, &'r str, &'r [&'r str]);
+    let rows: Vec<Row<'_>> = vec![
+        ("a key of a map", vec![two()], json!({"to": "alice"}), "/to", &["list.users"]),
+        ("inside an argument", vec![two()], json!({"to": {"who": ["bob"]}}), "/to/who/0", &["list.users"]),
+        ("as a number", vec![users(json!({"90117": [1]}))], json!({"id": 90117}), "/id", &["list.users"]),
+        (
+            "a map of scalars by id",
+            vec![users(json!({"h-1": 10, "h-2": 20}))],
+            json!({"id": "h-2"}),
+            "/id",
+            &["list.users"],
+        ),
+        (
+            "in text",
+            vec![read("list", json!({}), json!({"text": "{\"a-1\": {}}"}))],
+            json!({"id": "a-1"}),
+            "/id",
+            &["list.text(json)"],
+        ),
+        (
+            "one entry, and the name agrees",
+            vec![users(json!({"alice": {}}))],
+            json!({"user": "alice"}),
+            "/user",
+            &["list.users"],
+        ),
+        (
+            "one entry of any name",
+            vec![users(json!({"alice": {}}))],
+            json!({"colour": "alice"}),
+            "/colour",
+            &[],
+        ),
+        (
+            "a field",
+            vec![read("list", json!({}), json!({"state": "x", "title": "y"}))],
+            json!({"sort": "state"}),
+            "/sort",
+            &[],
+        ),
+        (
+            "fields of differing kinds",
+            vec![read("list", json!({}), json!({"state": {}, "n": 1}))],
+            json!({"sort": "state"}),
+            "/sort",
+            &[],
+        ),
+        (
+            "known before",
+            vec![read("ask", json!({"name": "alice"}), json!(null)), two()],
+            json!({"to": "alice"}),
+            "/to",
+            &[],
+        ),
+    ];
+    for (name, mut events, arguments, pointer, expected) in rows {
+        events.push(event("use", arguments, json!(null), json!({})));
+        let workflow = compiled(json!({}), events);
+        assert_eq!(bound(&workflow, "use"), Vec::<String>::new(), "{name}");
+        let node = workflow.node(&"use".parse().unwrap()).unwrap();
+        let found = node.decisions.iter().find(|decision| decision.pointer == pointer);
+        let found = found.filter(|decision| decision.verdict == Verdict::Choice);
+        let candidates = found.iter().flat_map(|found| &found.candidates);
+        assert_eq!(candidates.map(ToString::to_string).collect::<Vec<_>>(), expected, "{name}");
+    }
+}

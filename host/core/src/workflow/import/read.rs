@@ -370,7 +370,12 @@ fn dropped(fields: &mut Fields<'_>, nodes: &[Node], report: &Report) -> Vec<Drop
         .flatten()
         .enumerate()
         .filter_map(|(index, event)| as_text(event, &item(&at, index), report))
-        .map(|event| Dropped { event: event.to_owned(), reason: "it failed".to_owned(), same_as: None })
+        .map(|event| Dropped {
+            event: event.to_owned(),
+            recording: None,
+            reason: "it failed".to_owned(),
+            same_as: None,
+        })
         .collect();
     let at = fields.pointer("deduplicated_events");
     let repeats = fields.optional("deduplicated_events").and_then(|map| as_object(map, &at, report));
@@ -383,6 +388,7 @@ fn dropped(fields: &mut Fields<'_>, nodes: &[Node], report: &Report) -> Vec<Drop
             }
             Ok(kept) => dropped.push(Dropped {
                 event: event.clone(),
+                recording: None,
                 reason: "it repeats an earlier read".to_owned(),
                 same_as: Some(kept),
             }),
