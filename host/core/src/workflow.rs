@@ -14,11 +14,14 @@ mod model;
 mod parse;
 mod schema;
 pub mod svg;
+mod template;
 mod text;
 mod verify;
 
-pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
-pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
+pub use explain::{
+    ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, accept_option, explain,
+};
+pub use expr::{Convert, Expr, Part, PathMissing, Reference, Scope, Source, Step, Template};
 pub use inputs::bind_inputs;
 pub use model::{
     Decision, Dropped, EffectBasis, EffectSource, Input, MAX_NODES, Node, Provenance, Recorded, Verdict,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::infer::Inferred;
 use crate::problem::{child, item};
-use crate::workflow::{Expr, Reference, Verdict};
+use crate::workflow::{Expr, Verdict};
 
 const CHOSEN: &str = "the session chose this item of a list; why isn't recorded";
 
@@ -100,14 +100,14 @@ fn leave(pick: &Pick, inferred: &mut Inferred) {
 }
 
 /// An object in which some members are bound; the others are data.
-pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<&str, &Reference>) -> Expr {
+pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
     let members = map.iter().map(|(key, value)| (key.clone(), made(value, &child(pointer, key), bound)));
     Expr::Object(members.collect())
 }
 
-fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, &Reference>) -> Expr {
-    if let Some(reference) = bound.get(pointer) {
-        return Expr::Ref((*reference).clone());
+fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
+    if let Some(expr) = bound.get(pointer) {
+        return expr.clone();
     }
     let below = format!("{pointer}/");
     let is_inside = bound.range(below.as_str()..).next().is_some_and(|(key, _)| key.starts_with(&below));

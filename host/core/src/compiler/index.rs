@@ -332,14 +332,6 @@ impl<'t> Index<'t> {
         self.by_word.get(&text_hash(word)).copied()
     }
 
-    /// The only source of a value, if it has no more than a few.
-    pub(super) fn find_rare(&self, hash: u64) -> Option<u32> {
-        let bucket = self.by_value.get(&hash)?;
-        let third =
-            self.places.get(bucket.first as usize).and_then(|place| self.places.get(place.next as usize));
-        third.is_none_or(|place| place.next == NONE).then_some(bucket.first)
-    }
-
     pub(super) fn place(&self, id: u32) -> Option<&Place<'t>> {
         self.places.get(id as usize)
     }
@@ -516,7 +508,7 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 /// A hash that only values of equal type and meaning share.
-fn typed_hash(value: &Value) -> u64 {
+pub(super) fn typed_hash(value: &Value) -> u64 {
     match value {
         Value::Null => stir(0, 1),
         Value::Bool(flag) => stir(1, u64::from(*flag)),
@@ -537,11 +529,16 @@ pub(super) fn hash_of(map: &Map<String, Value>) -> u64 {
 /// A hash that a number shares with the text that spells it.
 pub(super) fn loose_hash(value: &Value) -> u64 {
     match value {
-        Value::String(text) => match spelled_number(text) {
-            Some(number) => number_hash(&number),
-            None => text_hash(text),
-        },
+        Value::String(text) => loose_text(text),
         other => typed_hash(other),
+    }
+}
+
+/// The same for a text.
+pub(super) fn loose_text(text: &str) -> u64 {
+    match spelled_number(text) {
+        Some(number) => number_hash(&number),
+        None => text_hash(text),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::code::Code;
 use crate::id::NodeId;
 use crate::problem::{Problem, Problems, child, item};
 use crate::trace::Trace;
-use crate::workflow::{Expr, Reference, Scope, Source};
+use crate::workflow::{Expr, PathMissing, Reference, Scope, Source, Template};
 
 /// A further recording, with the ids of the first.
 pub(super) struct Other {
@@ -69,6 +69,11 @@ impl Other {
         let scope = Scope { inputs: &self.inputs, results: &self.results };
         let Some(wanted) = self.argument(position, pointer) else { return true };
         reference.resolve(scope).is_ok_and(|found| same(&found, wanted))
+    }
+
+    /// The text that a template makes here.
+    pub(super) fn makes_template(&self, template: &Template) -> Result<String, PathMissing> {
+        template.resolve(Scope { inputs: &self.inputs, results: &self.results })
     }
 
     /// Whether two events are the same call with the same result here too.
@@ -155,7 +160,7 @@ impl<'o> Inputs<'o> {
                     self.literals(member, &item(pointer, index), name, position, opened);
                 }
             }
-            Expr::Ref(_) => {}
+            Expr::Ref(_) | Expr::Template(_) => {}
         }
     }
 
