@@ -90,10 +90,12 @@ fn leave(pick: &Pick, inferred: &mut Inferred) {
     let Some(list) = pick.within.and_then(|end| pick.taker.1.get(..end)) else { return };
     // Some items were chosen in the session. To bind the others would mix old values with new ones.
     let inside = |pointer: &str| pointer.strip_prefix(list).is_some_and(|rest| rest.starts_with('/'));
-    for decision in inferred.decisions.iter_mut().filter(|decision| inside(&decision.pointer)) {
-        if let Some(chosen) = decision.chosen.take() {
+    let settled = &inferred.settled;
+    let open = inferred.decisions.iter_mut().enumerate().filter(|(index, _)| !settled.contains(index));
+    for (_, decision) in open.filter(|(_, decision)| inside(&decision.pointer)) {
+        if decision.expr().is_some() {
             decision.verdict = Verdict::Choice;
-            decision.candidates.insert(0, chosen);
+            decision.candidates.splice(0..0, decision.chosen.take());
             decision.reasons.push("other items of this list are choices of the session".to_owned());
         }
     }
@@ -108,6 +110,9 @@ pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<
 fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
     if let Some(expr) = bound.get(pointer) {
         return expr.clone();
+    }
+    if !(value.is_object() || value.is_array()) {
+        return Expr::Literal(value.clone());
     }
     let below = format!("{pointer}/");
     let is_inside = bound.range(below.as_str()..).next().is_some_and(|(key, _)| key.starts_with(&below));

@@ -2,7 +2,7 @@
 //!
 //! Owns two rules over calls that compute one number. A computation whose result nothing uses was made for the
 //! one argument that it fits. And one of the few numbers that formulas hold themselves (halves, thirds, quarters,
-//! percent), taken from an input a second time to go on with a result, is as likely the formula's own. Refuses
+//! months, minutes, percent), taken from an input a second time to go on with a result, is as likely the formula's own. Refuses
 //! to look at anything but whole results that are one number, and at anything a person settled.
 //!
 //! **Invariant:** what is bound here was a candidate that fits every recording.
@@ -37,6 +37,9 @@ fn computes(kept: &Kept<'_>) -> bool {
 
 /// Binds what fits only one argument to it, where nothing else uses it.
 pub(super) fn give_use(kept: &[Kept<'_>], all: &mut [Inferred], number: impl Fn(&str) -> Option<u32>) {
+    if !kept.iter().any(computes) {
+        return;
+    }
     let node_of = |reference: &Reference| match &reference.source {
         Source::Node(id) => number(id.as_str()),
         Source::Input(_) => None,
@@ -104,9 +107,9 @@ fn take(decision: &mut Decision, candidate: usize) {
     decision.reasons = vec!["the same value".to_owned(), FOR_IT.to_owned()];
 }
 
-/// Whether formulas hold a number themselves: for halves, thirds, quarters and percent.
+/// Whether formulas hold a number themselves: for halves, thirds, quarters, months, minutes, percent and thousands.
 fn is_everyday(value: &Value) -> bool {
-    value.as_f64().is_some_and(|number| [1.0, 2.0, 3.0, 4.0, 100.0].contains(&number))
+    value.as_f64().is_some_and(|number| [1.0, 2.0, 3.0, 4.0, 12.0, 60.0, 100.0, 1000.0].contains(&number))
 }
 
 /// Leaves such numbers to a person where an input that was used before has them.

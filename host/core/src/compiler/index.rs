@@ -25,6 +25,9 @@ const NONE: u32 = u32::MAX;
 /// occurs more often means can't be told from its value.
 const LOOK: usize = 12;
 
+/// Most places that room is made for at once: the first results may be the largest by far.
+const MOST_FORESEEN: usize = 4 << 20;
+
 /// Shortest word of a text that may be a source.
 const MIN_WORD: usize = 4;
 
@@ -162,6 +165,16 @@ impl<'t> Index<'t> {
             alone: false,
         };
         self.walk(value, here, &mut texts.iter(), &|_| false);
+    }
+
+    /// Makes room for the rest, once `done` of `all` results are in: growing step by step copies everything again
+    /// and again, and needs the room of both copies.
+    pub(super) fn expect(&mut self, done: usize, all: usize) {
+        let more = |seen: usize| (seen / done.max(1) * all.saturating_sub(done)).min(MOST_FORESEEN);
+        // An eighth more, since the rest may be a little larger than what was seen.
+        let with_slack = |count: usize| count + count / 8;
+        self.places.reserve_exact(with_slack(more(self.places.len())));
+        self.by_value.reserve(more(self.by_value.len()));
     }
 
     /// Adds the result of a node, which was given the values `given`.
@@ -508,7 +521,7 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 /// A hash that only values of equal type and meaning share.
-pub(super) fn typed_hash(value: &Value) -> u64 {
+fn typed_hash(value: &Value) -> u64 {
     match value {
         Value::Null => stir(0, 1),
         Value::Bool(flag) => stir(1, u64::from(*flag)),

@@ -34,6 +34,9 @@ const CLOSE: f64 = 0.3;
 /// A text of this length is the same by identity, not by chance.
 const UNLIKELY_TEXT: usize = 6;
 
+/// Results after which the size of the index is foreseen.
+const SAMPLE: usize = 1024;
+
 /// The reason of what a person decided.
 const BY_PERSON: &str = "accepted by a person";
 
@@ -161,6 +164,9 @@ pub(super) fn infer(
         state.remember(node, kept_event, all.last());
         let given = |hash| own.binary_search(&hash).is_ok();
         state.index.add_result(node, &kept_event.event.result, texts, &given);
+        if at + 1 == SAMPLE {
+            state.index.expect(SAMPLE, kept.len());
+        }
     }
     let mut problems = std::mem::take(&mut state.problems);
     problems.extend(settle::unused(&state.accept, kept));

@@ -127,9 +127,9 @@ impl Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It comes from an earlier result.
+    /// It comes from an earlier result, or a part of its text does.
     Reference,
-    /// It comes from an input.
+    /// It comes from an input, or parts of its text do.
     Input,
     /// It is the same in every run.
     Literal,
