@@ -174,9 +174,9 @@ impl<'t> State<'t, '_> {
             Ok(found) if same(&found, value) => Ok(said),
             Ok(found) => {
                 let (found, value) = (crate::document::shown(&found), crate::document::shown(value));
-                Err((Code::CompileMismatch, format!("`{text}` gives {found}, recorded is {value}")))
+                Err((Code::ReferenceUnknown, format!("`{text}` gives {found}, recorded is {value}")))
             }
-            Err(missing) => Err((Code::CompileMismatch, missing.to_string())),
+            Err(missing) => Err((Code::ReferenceUnknown, missing.to_string())),
         }
     }
 }

@@ -112,8 +112,8 @@ fn a_person_says_where_a_value_comes_from() {
         }
     }
     let rows = [
-        ("c:/z", "a.owner", Code::CompileMismatch, "gives `\"acme-works\"`, recorded is `71.5`"),
-        ("c:/z", "a.lost", Code::CompileMismatch, "leads nowhere"),
+        ("c:/z", "a.owner", Code::ReferenceUnknown, "gives `\"acme-works\"`, recorded is `71.5`"),
+        ("c:/z", "a.lost", Code::ReferenceUnknown, "leads nowhere"),
         ("c:/z", "nobody.v", Code::ReferenceUnknown, "no node `nobody` comes before this one"),
         ("c:/z", "c.v", Code::ReferenceUnknown, "no node `c` comes before this one"),
         ("c:/z", "input v", Code::ReferenceUnknown, "the recording has no input `v`"),
