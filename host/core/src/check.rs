@@ -289,6 +289,14 @@ impl Case<'_> {
                     outcome,
                 });
             }
+            (Expr::Template(template), _) => {
+                let outcome = match template.follow(&|source| self.start(source)) {
+                    Ok(made) => outcome(pointer, Some(&Value::String(made)), recorded),
+                    Err(missing) => Outcome::Unbound { found: missing.found },
+                };
+                let (pointer, source) = (pointer.to_owned(), Some(template.to_string()));
+                found.push(ArgumentCheck { pointer, source, outcome });
+            }
             (Expr::Object(members), Some(Value::Object(map))) => {
                 let keys: BTreeSet<&String> = members.keys().chain(map.keys()).collect();
                 for key in keys {

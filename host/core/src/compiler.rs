@@ -11,6 +11,7 @@ mod align;
 mod choice;
 mod dedup;
 mod facts;
+mod formula;
 mod index;
 mod infer;
 mod keys;
@@ -19,6 +20,7 @@ mod names;
 mod observed;
 mod order;
 mod own;
+mod repeat;
 mod score;
 mod secrets;
 mod several;
@@ -58,14 +60,16 @@ pub struct ToolFacts {
     pub writes: Vec<String>,
 }
 
-/// A suggestion that a person accepts: bind this argument although the compiler would leave it.
+/// What a person decided of one argument value, against what the compiler would do: a suggestion of its, any
+/// other place that holds the recorded value, or none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Accept {
     /// The event.
     pub event: String,
     /// JSON Pointer into its arguments.
     pub pointer: String,
-    /// The candidate to take, as reports write it; the first if none is named.
+    /// The reference or template to take, as reports write it; the first suggestion if none is named, and the
+    /// recorded value itself if the text is empty.
     pub reference: Option<String>,
 }
 
@@ -190,8 +194,8 @@ pub struct Suggestion {
     pub pointer: String,
     /// The sources seen, the best first.
     pub candidates: Vec<String>,
-    /// The first candidate holds exactly this value, so that [`Options::accept`] can take it. A value that
-    /// is only a part of a longer text can't be taken yet.
+    /// The first candidate gives exactly this value, so that [`Options::accept`] can take it. A value that
+    /// is only a part of a longer result can't be taken.
     pub acceptable: bool,
     /// Why none was taken.
     pub reason: String,
@@ -499,15 +503,15 @@ fn holds_the_value(
     node: &Node,
     decision: &Decision,
 ) -> bool {
+    if decision.template.is_some() {
+        return true;
+    }
     let Some(candidate) = decision.candidates.first() else { return false };
     let found = candidate.follow(match &candidate.source {
         Source::Input(name) => inputs.get(name),
         Source::Node(id) => results.get(id.as_str()).copied(),
     });
-    let wanted = node.recorded.as_ref().and_then(|recorded| {
-        let (name, rest) = top(&decision.pointer)?;
-        recorded.arguments.get(&name)?.pointer(&rest)
-    });
+    let wanted = node.recorded.as_ref().and_then(|recorded| recorded.argument(&decision.pointer));
     matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
 }
 
@@ -528,7 +532,7 @@ pub(crate) fn bind(data: &Map<String, Value>, bound: &BTreeMap<String, Reference
     choice::members(
         data,
         "",
-        &bound.iter().map(|(pointer, reference)| (pointer.as_str(), reference)).collect(),
+        &bound.iter().map(|(pointer, reference)| (pointer.as_str(), Expr::Ref(reference.clone()))).collect(),
     )
 }
 
@@ -598,11 +602,14 @@ fn summarise(
                 Verdict::Literal | Verdict::Choice => {}
             }
             let open = matches!(decision.verdict, Verdict::Literal | Verdict::Ambiguous | Verdict::Choice);
-            if open && !decision.candidates.is_empty() {
+            let template = decision.template.iter().map(ToString::to_string);
+            let candidates: Vec<String> =
+                template.chain(decision.candidates.iter().map(ToString::to_string)).collect();
+            if open && !candidates.is_empty() {
                 report.suggestions.push(Suggestion {
                     event: node.id.to_string(),
                     pointer: decision.pointer.clone(),
-                    candidates: decision.candidates.iter().map(ToString::to_string).collect(),
+                    candidates,
                     acceptable: holds_the_value(&results, inputs, node, decision),
                     reason: decision.reasons.join("; "),
                 });
@@ -613,6 +620,20 @@ fn summarise(
         let note = "no argument is a whole earlier result value: the workflow repeats the recorded calls \
                     as they were";
         report.notes.push(note.to_owned());
+    }
+    let marked = |node: &Node| {
+        let at = node.arguments.find_in_literals(&crate::redact::find_marker)?;
+        Some(format!("`{}:{at}`", node.id))
+    };
+    let marked: Vec<String> = workflow.nodes.iter().filter_map(marked).collect();
+    if let Some(first) = marked.first() {
+        let more = match marked.len() {
+            1 => String::new(),
+            count => format!(" and {} more nodes", count - 1),
+        };
+        report.notes.push(format!(
+            "a redacted secret stands inside a longer text at {first}{more}: a run refuses such a call"
+        ));
     }
     let unknown = workflow.nodes.iter().filter(|node| node.effect == Effect::Unknown).count();
     if unknown > 0 {

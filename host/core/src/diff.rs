@@ -19,7 +19,7 @@ use crate::document::shown;
 use crate::id::NodeId;
 use crate::problem::{child, item};
 use crate::trace::{Event, Trace};
-use crate::workflow::{Expr, Node, Source, Workflow};
+use crate::workflow::{Expr, Node, Part, Reference, Source, Template, Workflow};
 
 /// What two sides differ in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -298,18 +298,27 @@ impl Names {
         self.0.get(id).cloned().unwrap_or_else(|| id.to_owned())
     }
 
+    fn reference(&self, reference: &Reference) -> Reference {
+        let mut reference = reference.clone();
+        if let Source::Node(id) = &reference.source
+            && let Ok(id) = NodeId::new(self.later(id.as_str()))
+        {
+            reference.source = Source::Node(id);
+        }
+        reference
+    }
+
     /// The expression with the second side's ids.
     fn rename(&self, expr: &Expr) -> Expr {
         match expr {
             Expr::Literal(_) => expr.clone(),
-            Expr::Ref(reference) => {
-                let mut reference = reference.clone();
-                if let Source::Node(id) = &reference.source
-                    && let Ok(id) = NodeId::new(self.later(id.as_str()))
-                {
-                    reference.source = Source::Node(id);
-                }
-                Expr::Ref(reference)
+            Expr::Ref(reference) => Expr::Ref(self.reference(reference)),
+            Expr::Template(template) => {
+                let part = |part: &Part| match part {
+                    Part::Ref(reference) => Part::Ref(self.reference(reference)),
+                    Part::Text(text) => Part::Text(text.clone()),
+                };
+                Expr::Template(Template(template.0.iter().map(part).collect()))
             }
             Expr::Object(members) => {
                 Expr::Object(members.iter().map(|(key, member)| (key.clone(), self.rename(member))).collect())
@@ -408,6 +417,7 @@ impl Changes {
         let text = |expr: Option<&Expr>| {
             expr.map(|expr| match expr {
                 Expr::Ref(reference) => reference.to_string(),
+                Expr::Template(template) => template.to_string(),
                 Expr::Literal(value) => shown(value),
                 made => shown(&made.sketch()),
             })
@@ -426,7 +436,7 @@ enum Parts {
 
 fn parts(expr: &Expr) -> Parts {
     match expr {
-        Expr::Ref(_) => Parts::Reference,
+        Expr::Ref(_) | Expr::Template(_) => Parts::Reference,
         Expr::Object(members) => Parts::Object(members.clone()),
         Expr::List(items) => Parts::List(items.clone()),
         Expr::Literal(Value::Object(map)) => Parts::Object(literals(map)),

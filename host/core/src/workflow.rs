@@ -16,11 +16,14 @@ mod parse;
 mod schema;
 mod suggested;
 pub mod svg;
+mod template;
 mod text;
 mod verify;
 
-pub use explain::{ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, explain};
-pub use expr::{Convert, Expr, PathMissing, Reference, Scope, Source, Step};
+pub use explain::{
+    ArgumentExplanation, EdgeExplanation, Explanation, NodeExplanation, accept_option, explain,
+};
+pub use expr::{Convert, Expr, Part, PathMissing, Reference, Scope, Source, Step, Template};
 pub use import::{ImportedWorkflow, WorkflowReport};
 pub(crate) use import::{from_workflow_ir, is_workflow_ir};
 pub use inputs::bind_inputs;

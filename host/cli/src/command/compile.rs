@@ -38,6 +38,8 @@ const MAX_CATALOG: usize = 1 << 20;
   t2m-host compile session.jsonl --map /home/ann/repo=/srv/repo --out workflow.json
   t2m-host compile monday.json tuesday.json --out workflow.json
   t2m-host compile trace.json --accept 'get_user-2:/id' --out workflow.json
+  t2m-host compile trace.json --hint 'get_user-2:/id=search-1.users[0].id' --out workflow.json
+  t2m-host compile trace.json --hint 'fetch-1:/path=template /repos/{input owner}/issues' --out workflow.json
   t2m-host compile trace.json --catalog tools.toml --out workflow.json")]
 pub(crate) struct Compile {
     /// The recording, in any format that `import` reads; `-` reads standard input. Several recordings of one task
@@ -51,9 +53,10 @@ pub(crate) struct Compile {
     /// The workflow's name [default: the recording's]
     #[arg(long)]
     name: Option<String>,
-    /// Take a suggestion that `compile` made: an event, a JSON Pointer into its arguments, and the
-    /// candidate if it is not the first
-    #[arg(long, value_name = "EVENT:POINTER[=CANDIDATE]", value_parser = accept)]
+    /// Say where an argument value comes from: an event, a JSON Pointer into its arguments, and a reference or
+    /// template, as `explain` writes them; the first suggestion if none is named, no source if it is empty. It has
+    /// to give what was recorded
+    #[arg(long, visible_alias = "hint", value_name = "EVENT:POINTER[=REFERENCE]", value_parser = accept)]
     accept: Vec<Accept>,
     /// What is known of tools that aren't loaded, as TOML (`config schema --kind catalog`). Repeat for more;
     /// the first that knows a call decides
@@ -71,7 +74,7 @@ pub(crate) struct Compile {
 }
 
 fn accept(text: &str) -> std::result::Result<Accept, String> {
-    let wrong = || "expected EVENT:POINTER or EVENT:POINTER=CANDIDATE".to_owned();
+    let wrong = || "expected EVENT:POINTER or EVENT:POINTER=REFERENCE".to_owned();
     let (place, reference) = match text.split_once('=') {
         Some((place, reference)) => (place, Some(reference.to_owned())),
         None => (text, None),
@@ -107,12 +110,13 @@ impl Compile {
             report.left_out, report.order_edges, report.ambiguous
         ));
         for suggestion in &report.suggestions {
-            let place = format!("{}:{}", suggestion.event, suggestion.pointer);
+            let (event, pointer) = (&suggestion.event, &suggestion.pointer);
             let first = suggestion.candidates.first().map_or("", String::as_str);
             out.note(if suggestion.acceptable {
-                format!("  to settle: --accept '{place}={first}' ({})", suggestion.reason)
+                let accept = workflow::accept_option(event, pointer, first);
+                format!("  to settle: {accept} ({})", suggestion.reason)
             } else {
-                format!("  kept as recorded: {place} ({})", suggestion.reason)
+                format!("  kept as recorded: {event}:{pointer} ({})", suggestion.reason)
             });
         }
         note_recordings(&compiled, out);

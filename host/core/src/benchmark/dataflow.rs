@@ -268,7 +268,7 @@ struct Outcomes {
 
 /// Compiles each window of `traces` recordings of a template and binds the others of the template (the next
 /// nine, in the order of the file) with their own results. An argument that only one side has isn't scored.
-/// `seen` is told of each wrong value and each literal that was bound.
+/// `seen` is told of each wrong value, each value that is unbound, and each literal that was bound.
 pub fn held_out(
     items: &[Item],
     traces: usize,
@@ -358,7 +358,7 @@ fn part<'e>(expr: &'e Expr, path: &[Key]) -> Option<(&'e Expr, usize)> {
             let pointer = path.iter().fold(String::new(), |pointer, key| child(&pointer, &key.text()));
             return value.pointer(&pointer).map(|_| (expr, 0));
         }
-        (Expr::Ref(_), _) => return Some((expr, 0)),
+        (Expr::Ref(_) | Expr::Template(_), _) => return Some((expr, 0)),
         _ => return None,
     };
     part(below, rest).map(|(found, more)| (found, used + more))
@@ -388,7 +388,7 @@ impl Outcomes {
         }
         if !bound {
             self.unbound += 1;
-            return None;
+            return Some("unbound".to_owned());
         }
         let inputs = Map::new();
         let arguments = Value::Object(to.calls.get(gold.call)?.arguments.clone());

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::infer::Inferred;
 use crate::problem::{child, item};
-use crate::workflow::{Expr, Reference, Verdict};
+use crate::workflow::{Expr, Verdict};
 
 const CHOSEN: &str = "the session chose this item of a list; why isn't recorded";
 
@@ -90,24 +90,29 @@ fn leave(pick: &Pick, inferred: &mut Inferred) {
     let Some(list) = pick.within.and_then(|end| pick.taker.1.get(..end)) else { return };
     // Some items were chosen in the session. To bind the others would mix old values with new ones.
     let inside = |pointer: &str| pointer.strip_prefix(list).is_some_and(|rest| rest.starts_with('/'));
-    for decision in inferred.decisions.iter_mut().filter(|decision| inside(&decision.pointer)) {
-        if let Some(chosen) = decision.chosen.take() {
+    let settled = &inferred.settled;
+    let open = inferred.decisions.iter_mut().enumerate().filter(|(index, _)| !settled.contains(index));
+    for (_, decision) in open.filter(|(_, decision)| inside(&decision.pointer)) {
+        if decision.expr().is_some() {
             decision.verdict = Verdict::Choice;
-            decision.candidates.insert(0, chosen);
+            decision.candidates.splice(0..0, decision.chosen.take());
             decision.reasons.push("other items of this list are choices of the session".to_owned());
         }
     }
 }
 
 /// An object in which some members are bound; the others are data.
-pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<&str, &Reference>) -> Expr {
+pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
     let members = map.iter().map(|(key, value)| (key.clone(), made(value, &child(pointer, key), bound)));
     Expr::Object(members.collect())
 }
 
-fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, &Reference>) -> Expr {
-    if let Some(reference) = bound.get(pointer) {
-        return Expr::Ref((*reference).clone());
+fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
+    if let Some(expr) = bound.get(pointer) {
+        return expr.clone();
+    }
+    if !(value.is_object() || value.is_array()) {
+        return Expr::Literal(value.clone());
     }
     let below = format!("{pointer}/");
     let is_inside = bound.range(below.as_str()..).next().is_some_and(|(key, _)| key.starts_with(&below));

@@ -25,6 +25,9 @@ const NONE: u32 = u32::MAX;
 /// occurs more often means can't be told from its value.
 const LOOK: usize = 12;
 
+/// Most places that room is made for at once: the first results may be the largest by far.
+const MOST_FORESEEN: usize = 4 << 20;
+
 /// Shortest word of a text that may be a source.
 const MIN_WORD: usize = 4;
 
@@ -162,6 +165,16 @@ impl<'t> Index<'t> {
             alone: false,
         };
         self.walk(value, here, &mut texts.iter(), &|_| false);
+    }
+
+    /// Makes room for the rest, once `done` of `all` results are in: growing step by step copies everything again
+    /// and again, and needs the room of both copies.
+    pub(super) fn expect(&mut self, done: usize, all: usize) {
+        let more = |seen: usize| (seen / done.max(1) * all.saturating_sub(done)).min(MOST_FORESEEN);
+        // An eighth more, since the rest may be a little larger than what was seen.
+        let with_slack = |count: usize| count + count / 8;
+        self.places.reserve_exact(with_slack(more(self.places.len())));
+        self.by_value.reserve(more(self.by_value.len()));
     }
 
     /// Adds the result of a node, which was given the values `given`.
@@ -330,14 +343,6 @@ impl<'t> Index<'t> {
     pub(super) fn find_word(&mut self, word: &str) -> Option<u32> {
         self.add_words();
         self.by_word.get(&text_hash(word)).copied()
-    }
-
-    /// The only source of a value, if it has no more than a few.
-    pub(super) fn find_rare(&self, hash: u64) -> Option<u32> {
-        let bucket = self.by_value.get(&hash)?;
-        let third =
-            self.places.get(bucket.first as usize).and_then(|place| self.places.get(place.next as usize));
-        third.is_none_or(|place| place.next == NONE).then_some(bucket.first)
     }
 
     pub(super) fn place(&self, id: u32) -> Option<&Place<'t>> {
@@ -537,11 +542,16 @@ pub(super) fn hash_of(map: &Map<String, Value>) -> u64 {
 /// A hash that a number shares with the text that spells it.
 pub(super) fn loose_hash(value: &Value) -> u64 {
     match value {
-        Value::String(text) => match spelled_number(text) {
-            Some(number) => number_hash(&number),
-            None => text_hash(text),
-        },
+        Value::String(text) => loose_text(text),
         other => typed_hash(other),
+    }
+}
+
+/// The same for a text.
+pub(super) fn loose_text(text: &str) -> u64 {
+    match spelled_number(text) {
+        Some(number) => number_hash(&number),
+        None => text_hash(text),
     }
 }
 

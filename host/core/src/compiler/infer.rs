@@ -5,19 +5,23 @@
 //!
 //! **Invariant:** a value bound here resolves, from the recorded inputs and results, to the recorded value.
 
+mod parts;
+mod reason;
+mod settle;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::choice::{self, Pick};
-use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same, words_of};
+use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same};
 use super::names::{ALIKE, SAME, STRONG};
-use super::score::{Doubt, Scored, Wanted, Weight, score, weight};
+use super::score::{Doubt, Scored, Wanted, Weight, score, text_weight, weight};
 use super::several::{Inputs, Other};
-use super::{Accept, Kept, Options};
-use crate::code::Code;
+use super::{Kept, Options};
+use super::{formula, repeat};
 use crate::effect::Effect;
-use crate::problem::{Place, Problem, Problems, child, item};
+use crate::problem::{Problem, Problems, child, item};
 use crate::trace::Trace;
 use crate::workflow::{Decision, Expr, Reference, Source, Verdict};
 
@@ -30,8 +34,11 @@ const CLOSE: f64 = 0.3;
 /// A text of this length is the same by identity, not by chance.
 const UNLIKELY_TEXT: usize = 6;
 
-/// Words of one argument that are looked up.
-const MAX_WORDS: usize = 32;
+/// Results after which the size of the index is foreseen.
+const SAMPLE: usize = 1024;
+
+/// The reason of what a person decided.
+const BY_PERSON: &str = "accepted by a person";
 
 /// How the arguments of one node are made.
 pub(super) struct Inferred {
@@ -39,6 +46,12 @@ pub(super) struct Inferred {
     pub(super) decisions: Vec<Decision>,
     /// How sure each decision is, from 0 to 1.
     pub(super) confidence: Vec<f64>,
+    /// Decisions that a person made.
+    pub(super) settled: Vec<usize>,
+    /// Decisions for values that differ between recordings.
+    pub(super) varied: Vec<usize>,
+    /// Decisions for which nothing but the value speaks.
+    pub(super) unnamed: Vec<usize>,
     /// Nodes that values come from, sorted.
     pub(super) sources: Vec<u32>,
     /// Nodes that may have made a value which an input was taken for.
@@ -72,19 +85,22 @@ impl Inferred {
             });
             candidates.truncate(MAX_NAMED);
             let (verdict, chosen) = (Verdict::Input, Some(reference));
-            self.decide(Decision { pointer, verdict, chosen, candidates, reasons: vec![reason] }, 1.0);
+            let reasons = vec![reason];
+            self.decide(Decision { pointer, verdict, chosen, template: None, candidates, reasons }, 1.0);
         }
     }
 
     /// Makes the arguments of the decisions.
     fn finish(&mut self, arguments: &Map<String, Value>, number: impl Fn(&str) -> Option<u32>) {
-        let mut bound: BTreeMap<&str, &Reference> = BTreeMap::new();
+        let mut bound: BTreeMap<&str, Expr> = BTreeMap::new();
         for decision in &self.decisions {
-            let Some(chosen) = &decision.chosen else { continue };
-            bound.insert(&decision.pointer, chosen);
-            if let Source::Node(id) = &chosen.source {
-                self.sources.extend(number(id.as_str()));
+            let Some(expr) = decision.expr() else { continue };
+            for reference in expr.references() {
+                if let Source::Node(id) = &reference.source {
+                    self.sources.extend(number(id.as_str()));
+                }
             }
+            bound.insert(&decision.pointer, expr);
         }
         self.arguments = if bound.is_empty() {
             Expr::Literal(Value::Object(arguments.clone()))
@@ -122,8 +138,11 @@ pub(super) fn infer(
         index: Index::default(),
         tools: Vec::with_capacity(kept.len()),
         given: HashMap::default(),
+        bound: HashMap::default(),
         numbers: numbers(kept),
-        accept: accepted(&options.accept),
+        inputs: &trace.inputs,
+        accept: settle::accepted(&options.accept),
+        problems: Vec::new(),
         picks: Vec::new(),
     };
     for ((name, value), texts) in trace.inputs.iter().zip(&input_texts) {
@@ -145,14 +164,19 @@ pub(super) fn infer(
         state.remember(node, kept_event, all.last());
         let given = |hash| own.binary_search(&hash).is_ok();
         state.index.add_result(node, &kept_event.event.result, texts, &given);
+        if at + 1 == SAMPLE {
+            state.index.expect(SAMPLE, kept.len());
+        }
     }
-    if let Some((accept, _)) = state.accept.iter().find(|(_, accept)| !accept.used) {
-        let message = format!("there is no suggestion for `{}` of event `{}`", accept.1, accept.0);
-        return Err(Problem::new(Code::ReferenceUnknown, Place::Whole, message).into());
-    }
+    let mut problems = std::mem::take(&mut state.problems);
+    problems.extend(settle::unused(&state.accept, kept));
+    Problems::from_list(problems)?;
     if !options.bind_list_choices {
         choice::settle(&state.picks, &mut all);
+        repeat::settle(kept, &mut all);
     }
+    formula::give_use(kept, &mut all, |id| state.numbers.get(id).copied());
+    formula::doubt_inputs(kept, &mut all);
     for (inferred, kept) in all.iter_mut().zip(kept) {
         inferred.finish(&kept.event.arguments, |id| state.numbers.get(id).copied());
     }
@@ -162,20 +186,6 @@ pub(super) fn infer(
 /// The number of each node.
 fn numbers<'t>(kept: &[Kept<'t>]) -> HashMap<&'t str, u32> {
     (0..).zip(kept).map(|(number, kept)| (kept.event.id.as_str(), number)).collect()
-}
-
-struct Accepted {
-    reference: Option<String>,
-    used: bool,
-}
-
-fn accepted(list: &[Accept]) -> BTreeMap<(String, String), Accepted> {
-    let entry = |accept: &Accept| {
-        let key = (accept.event.clone(), accept.pointer.clone());
-        let reference = accept.reference.clone();
-        (key, Accepted { reference, used: false })
-    };
-    list.iter().map(entry).collect()
 }
 
 fn leaves<'v>(value: &'v Value, visit: &mut impl FnMut(&'v Value)) {
@@ -194,8 +204,12 @@ struct State<'t, 'k> {
     tools: Vec<u32>,
     /// By value: the first node that was given it although no source was in sight.
     given: HashMap<u64, u32, BuildAsIs>,
+    /// By value: the first place that an argument was bound to.
+    bound: HashMap<u64, u32, BuildAsIs>,
     numbers: HashMap<&'t str, u32>,
-    accept: BTreeMap<(String, String), Accepted>,
+    inputs: &'t Map<String, Value>,
+    accept: settle::Settled,
+    problems: Vec<Problem>,
     /// Items of lists that arguments were bound to.
     picks: Vec<Pick>,
 }
@@ -214,6 +228,9 @@ impl<'t> State<'t, '_> {
             arguments: Expr::Literal(Value::Null),
             decisions: Vec::new(),
             confidence: Vec::new(),
+            settled: Vec::new(),
+            varied: Vec::new(),
+            unnamed: Vec::new(),
             sources: Vec::new(),
             also_after: Vec::new(),
         };
@@ -224,7 +241,8 @@ impl<'t> State<'t, '_> {
             let pointer = child("", key);
             self.value(value, &pointer, name, None, &mut frame);
             if frame.made.decisions.len() == before {
-                frame.made.decide(plain_literal(pointer, value), 1.0);
+                let decision = self.plain_literal(pointer, value, &frame);
+                frame.made.decide(decision, 1.0);
             }
         }
         frame.made
@@ -275,7 +293,10 @@ impl<'t> State<'t, '_> {
         list: Option<usize>,
         frame: &mut Frame<'_>,
     ) {
-        if self.bind(value, pointer, name, list, frame) {
+        if self.settle(value, pointer, name, frame) {
+            return;
+        }
+        if !self.is_settled_inside(pointer, frame) && self.bind(value, pointer, name, list, frame) {
             return;
         }
         match value {
@@ -308,9 +329,8 @@ impl<'t> State<'t, '_> {
         let (mut ranked, varies) = self.agreeing(value, pointer, name, frame);
         let Some(first) = ranked.first().cloned() else { return false };
         let is_container = matches!(value, Value::Array(_) | Value::Object(_));
-        let best = self.accepted(pointer, &ranked, frame);
-        let by_person = best.is_some();
-        let best = best.unwrap_or(first);
+        let by_person = self.wants_suggestion(pointer, frame);
+        let best = if by_person { first } else { self.preferred(value, &ranked).unwrap_or(first) };
         if !by_person && best.likeness < ALIKE && is_wording(value) {
             let reason = "words that a person may write too, and no name agrees".to_owned();
             self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
@@ -336,9 +356,12 @@ impl<'t> State<'t, '_> {
             return true;
         }
         let Some(chosen) = self.reference(&best) else { return false };
+        if ranked.len() > 1 && !is_container {
+            self.bound.entry(loose_hash(value)).or_insert(best.place);
+        }
         let mut reasons = self.reasons(value, &best, &ranked);
         if by_person {
-            reasons.push("accepted by a person".to_owned());
+            reasons.push(BY_PERSON.to_owned());
         } else {
             let decision = frame.made.decisions.len();
             let steps = self.index.items_of(best.place);
@@ -356,10 +379,23 @@ impl<'t> State<'t, '_> {
             _ => Verdict::Reference,
         };
         let confidence = confidence(&best, &ranked);
+        let index = frame.made.decisions.len();
+        if by_person {
+            frame.made.settled.push(index);
+        } else if !best.has_evidence() {
+            frame.made.unnamed.push(index);
+            frame.made.varied.extend(varies.then_some(index));
+        }
         ranked.retain(|other| other.place != best.place);
         let candidates = self.references(&ranked);
-        let decision =
-            Decision { pointer: pointer.to_owned(), verdict, chosen: Some(chosen), candidates, reasons };
+        let decision = Decision {
+            pointer: pointer.to_owned(),
+            verdict,
+            chosen: Some(chosen),
+            template: None,
+            candidates,
+            reasons,
+        };
         frame.made.decide(decision, confidence);
         true
     }
@@ -442,6 +478,24 @@ impl<'t> State<'t, '_> {
         ranked
     }
 
+    /// A better place than the first one, in the same result and under a name that agrees too: where an earlier
+    /// argument has the value from, or else one that is no later item of a list, since another run finds it again
+    /// without a choice.
+    fn preferred(&self, value: &Value, ranked: &[Scored]) -> Option<Scored> {
+        let first = ranked.first().filter(|first| first.source != INPUTS && ranked.len() > 1)?;
+        let fits = |scored: &&Scored| {
+            scored.source == first.source && scored.doubt.is_none() && scored.likeness >= STRONG
+        };
+        let is_choice = |place: u32| self.index.items_of(place).iter().any(|(_, index)| *index > 0);
+        let known = self.bound.get(&loose_hash(value));
+        let again = ranked.iter().filter(fits).find(|scored| Some(&scored.place) == known);
+        let plain = || {
+            let mut fitting = ranked.iter().filter(fits);
+            is_choice(first.place).then(|| fitting.find(|scored| !is_choice(scored.place))).flatten()
+        };
+        again.or_else(plain).cloned()
+    }
+
     /// Whether a call was given a value under a name of these words.
     fn was_given(&self, node: u32, value: &Value, words: &[String]) -> bool {
         let arguments = self.kept.get(node as usize).map(|kept| &kept.event.arguments);
@@ -463,22 +517,6 @@ impl<'t> State<'t, '_> {
         matches!((end, start), (Some(end), Some(start)) if end.unix_ms() > start)
     }
 
-    fn accepted(&mut self, pointer: &str, ranked: &[Scored], frame: &Frame<'_>) -> Option<Scored> {
-        if self.accept.is_empty() {
-            return None;
-        }
-        let key = (frame.node.event.id.to_string(), pointer.to_owned());
-        let wanted = self.accept.get(&key)?.reference.clone();
-        let found = ranked.iter().find(|scored| match &wanted {
-            None => true,
-            Some(text) => self.reference(scored).is_some_and(|reference| reference.to_string() == *text),
-        })?;
-        if let Some(accepted) = self.accept.get_mut(&key) {
-            accepted.used = true;
-        }
-        Some(found.clone())
-    }
-
     fn leave(
         &self,
         pointer: &str,
@@ -491,6 +529,7 @@ impl<'t> State<'t, '_> {
             pointer: pointer.to_owned(),
             verdict,
             chosen: None,
+            template: None,
             candidates: self.references(ranked),
             reasons: vec![reason],
         };
@@ -536,36 +575,15 @@ impl<'t> State<'t, '_> {
         if crate::redact::holds_marker(text) {
             return;
         }
-        let whole = (weight_of_text(text) == Weight::Strong).then(|| self.index.find_word(text)).flatten();
+        let whole = (text_weight(text) == Weight::Strong).then(|| self.index.find_word(text)).flatten();
         let inside = whole.and_then(|id| self.index.reference(id, None, |node| self.source(node)));
         if let Some(reference) = inside {
             let reason = format!("it stands inside the text of `{reference}`");
             frame.made.decide(suggestion(pointer, vec![reference], reason), 0.0);
             return;
         }
-        let mut found: Vec<Reference> = Vec::new();
-        for word in words_of(text).filter(|word| word.len() < text.len()).take(MAX_WORDS) {
-            let word = Value::String(word.to_owned());
-            if weight(&word) != Weight::Strong {
-                continue;
-            }
-            let id = self.index.find_rare(loose_hash(&word));
-            let source = id.and_then(|id| self.index.place(id).filter(|place| !place.echo).map(|_| id));
-            let reference = source.and_then(|id| self.index.reference(id, None, |node| self.source(node)));
-            found.extend(reference.filter(|reference| !found.contains(reference)));
-            if found.len() == MAX_NAMED {
-                break;
-            }
-        }
-        if let Some(first) = found.first() {
-            let reason = format!("the text holds the value of `{first}`");
-            frame.made.decide(suggestion(pointer, found, reason), 0.0);
-        }
+        self.template(text, pointer, frame);
     }
-}
-
-fn weight_of_text(text: &str) -> Weight {
-    weight(&Value::String(text.to_owned()))
 }
 
 fn suggestion(pointer: &str, candidates: Vec<Reference>, reason: String) -> Decision {
@@ -573,23 +591,9 @@ fn suggestion(pointer: &str, candidates: Vec<Reference>, reason: String) -> Deci
         pointer: pointer.to_owned(),
         verdict: Verdict::Literal,
         chosen: None,
+        template: None,
         candidates,
         reasons: vec![reason],
-    }
-}
-
-fn plain_literal(pointer: String, value: &Value) -> Decision {
-    let reason = match weight(value) {
-        Weight::Strong => "no input or earlier result has this value",
-        Weight::Weak => "too common a value to tell where it comes from, and no name agrees",
-        Weight::Never => "an empty value tells nothing of where it comes from",
-    };
-    Decision {
-        pointer,
-        verdict: Verdict::Literal,
-        chosen: None,
-        candidates: Vec::new(),
-        reasons: vec![reason.to_owned()],
     }
 }
 

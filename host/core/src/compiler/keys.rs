@@ -100,6 +100,7 @@ pub(super) fn flag(
                     verdict: Verdict::Choice,
                     chosen: None,
                     candidates: wanted.found,
+                    template: None,
                     reasons: vec![REASON.to_owned()],
                 });
                 inferred.confidence.push(0.0);

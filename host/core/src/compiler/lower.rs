@@ -122,7 +122,7 @@ fn makes_members<'v>(
             Value::Object(found) => Ok(same_members(found, wanted)),
             _ => Ok(false),
         },
-        Expr::Literal(_) | Expr::List(_) => Ok(false),
+        Expr::Literal(_) | Expr::List(_) | Expr::Template(_) => Ok(false),
     }
 }
 
@@ -135,6 +135,7 @@ fn makes<'v>(
     match (expr, wanted) {
         (Expr::Literal(value), _) => Ok(same(value, wanted)),
         (Expr::Ref(reference), _) => Ok(same(reference.follow(start(&reference.source))?.as_ref(), wanted)),
+        (Expr::Template(template), Value::String(wanted)) => Ok(template.follow(start)? == *wanted),
         (Expr::Object(_), Value::Object(wanted)) => makes_members(expr, wanted, start),
         (Expr::List(items), Value::Array(wanted)) if items.len() == wanted.len() => {
             for (item, wanted) in items.iter().zip(wanted) {

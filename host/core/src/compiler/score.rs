@@ -67,7 +67,7 @@ fn is_round(size: f64) -> bool {
     rest < 10.0 && size <= 100_000.0
 }
 
-fn text_weight(text: &str) -> Weight {
+pub(super) fn text_weight(text: &str) -> Weight {
     if let Some(number) = super::index::spelled_number(text) {
         return number_weight(number.as_f64().unwrap_or_default().abs(), false);
     }

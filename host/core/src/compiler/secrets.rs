@@ -59,6 +59,7 @@ pub(super) fn bind(given: &Map<String, Value>, inferred: &mut [Inferred]) -> Sec
                 pointer,
                 verdict: Verdict::Input,
                 chosen: Some(reference),
+                template: None,
                 candidates: Vec::new(),
                 reasons: vec!["a redacted secret, which has to be given".to_owned()],
             });

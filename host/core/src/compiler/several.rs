@@ -21,7 +21,7 @@ use crate::code::Code;
 use crate::id::NodeId;
 use crate::problem::{Problem, Problems, child, item};
 use crate::trace::{Event, Trace};
-use crate::workflow::{Dropped, Expr, Reference, Scope, Source};
+use crate::workflow::{Dropped, Expr, PathMissing, Reference, Scope, Source, Template};
 
 /// Recordings of one task, side by side.
 pub(super) struct Aligned {
@@ -301,6 +301,11 @@ impl Other {
         reference.resolve(scope).is_ok_and(|found| same(&found, wanted))
     }
 
+    /// The text that a template makes here.
+    pub(super) fn makes_template(&self, template: &Template) -> Result<String, PathMissing> {
+        template.resolve(Scope { inputs: &self.inputs, results: &self.results })
+    }
+
     /// Whether two events are the same call with the same result here too.
     pub(super) fn repeats(&self, first: (usize, &NodeId), again: (usize, &NodeId)) -> bool {
         let arguments =
@@ -386,7 +391,7 @@ impl<'o> Inputs<'o> {
                     self.literals(member, &item(pointer, index), name, position, opened);
                 }
             }
-            Expr::Ref(_) => {}
+            Expr::Ref(_) | Expr::Template(_) => {}
         }
     }
 

@@ -13,6 +13,7 @@ mod properties;
 mod rules;
 mod secrets;
 mod several;
+mod settle;
 
 fn trace_of(inputs: Value, events: Vec<Value>) -> Trace {
     trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap()
@@ -282,7 +283,8 @@ fn what_is_left_literal_says_why() {
     assert_eq!(seen["/revision"], ("log.text", "it stands inside the text of `log.text`"));
     assert_eq!(seen["/id"], ("list[1].id", "the session chose this item of a list; why isn't recorded"));
     assert_eq!(seen["/z"], ("a.v", "2 places hold this value and no name tells them apart"));
-    assert_eq!(seen["/path"], ("input owner", "the text holds the value of `input owner`"));
+    let template = "template /repos/{input owner}/x";
+    assert_eq!(seen["/path"], (template, "the text holds the value of `input owner`"));
     assert_eq!((made.report.ambiguous, made.report.references), (1, 0));
     let accept = |pointer: &str, reference: Option<&str>| Accept {
         event: "show".into(),

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::expr::{Expr, Reference, Source};
-use super::model::{Dropped, EffectBasis, Node, Verdict, Wait, Workflow};
+use super::model::{Decision, Dropped, EffectBasis, Node, Verdict, Wait, Workflow};
 use super::suggested::{OptionalCall, RepeatedCall};
+use crate::compiler::same;
 use crate::effect::Effect;
 use crate::id::NodeId;
 use crate::problem::{child, item};
@@ -68,6 +69,9 @@ pub struct ArgumentExplanation {
     pub candidates: Vec<String>,
     /// The evidence.
     pub reasons: Vec<String>,
+    /// For each candidate that gives the recorded value the option of `compile` that takes it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accept: Vec<String>,
 }
 
 /// Why one node waits for another.
@@ -87,13 +91,17 @@ pub struct EdgeExplanation {
 /// Explains a workflow.
 pub fn explain(workflow: &Workflow) -> Explanation {
     let by_id: BTreeMap<&str, &Node> = workflow.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
+    let start = |source: &Source| match source {
+        Source::Input(name) => workflow.inputs.get(name)?.default.as_ref(),
+        Source::Node(id) => Some(&by_id.get(id.as_str())?.recorded.as_ref()?.result),
+    };
     Explanation {
         name: workflow.name.clone(),
         inputs: workflow.inputs.iter().map(|(name, input)| (name.clone(), input.default.clone())).collect(),
         nodes: workflow
             .nodes
             .iter()
-            .map(|node| explain_node(node, &by_id, workflow.source.order.get(&node.id)))
+            .map(|node| explain_node(node, &by_id, workflow.source.order.get(&node.id), &start))
             .collect(),
         output: workflow.output.references().into_iter().map(ToString::to_string).collect(),
         effects: workflow.source.effects.clone(),
@@ -103,24 +111,16 @@ pub fn explain(workflow: &Workflow) -> Explanation {
     }
 }
 
-fn explain_node(
+fn explain_node<'w>(
     node: &Node,
     by_id: &BTreeMap<&str, &Node>,
     waits: Option<&BTreeMap<NodeId, Wait>>,
+    start: &impl Fn(&Source) -> Option<&'w Value>,
 ) -> NodeExplanation {
     let mut bound = Vec::new();
     collect(&node.arguments, "", &mut bound);
-    let mut arguments: Vec<ArgumentExplanation> = node
-        .decisions
-        .iter()
-        .map(|decision| ArgumentExplanation {
-            pointer: decision.pointer.clone(),
-            verdict: decision.verdict,
-            source: decision.chosen.as_ref().map(ToString::to_string),
-            candidates: decision.candidates.iter().map(ToString::to_string).collect(),
-            reasons: decision.reasons.clone(),
-        })
-        .collect();
+    let mut arguments: Vec<ArgumentExplanation> =
+        node.decisions.iter().map(|decision| explain_argument(node, decision, start)).collect();
     // A reference written by hand carries no decision.
     let decided: BTreeSet<String> = arguments.iter().map(|argument| argument.pointer.clone()).collect();
     for (pointer, reference) in &bound {
@@ -134,6 +134,7 @@ fn explain_node(
                 source: Some(reference.to_string()),
                 candidates: Vec::new(),
                 reasons: vec!["it stands so in the workflow, without a recorded reason".to_owned()],
+                accept: Vec::new(),
             });
         }
     }
@@ -163,6 +164,40 @@ fn explain_node(
     }
 }
 
+fn explain_argument<'w>(
+    node: &Node,
+    decision: &Decision,
+    start: &impl Fn(&Source) -> Option<&'w Value>,
+) -> ArgumentExplanation {
+    let bound = decision.expr();
+    let recorded = node.recorded.as_ref().and_then(|recorded| recorded.argument(&decision.pointer));
+    let gives = |candidate: &&Reference| {
+        let found = candidate.follow(start(&candidate.source));
+        matches!((found, recorded), (Ok(found), Some(recorded)) if same(&found, recorded))
+    };
+    let offered = decision.template.as_ref().filter(|_| bound.is_none()).map(ToString::to_string);
+    let takes = offered.iter().cloned();
+    let takes = takes.chain(decision.candidates.iter().filter(gives).map(ToString::to_string));
+    let accept =
+        takes.map(|candidate| accept_option(node.id.as_str(), &decision.pointer, &candidate)).collect();
+    ArgumentExplanation {
+        pointer: decision.pointer.clone(),
+        verdict: decision.verdict,
+        source: match &bound {
+            Some(Expr::Template(template)) => Some(template.to_string()),
+            _ => decision.chosen.as_ref().map(ToString::to_string),
+        },
+        candidates: offered.into_iter().chain(decision.candidates.iter().map(ToString::to_string)).collect(),
+        reasons: decision.reasons.clone(),
+        accept,
+    }
+}
+
+/// The option of `compile` that takes a candidate, as a shell reads it.
+pub fn accept_option(event: &str, pointer: &str, candidate: &str) -> String {
+    format!("--accept '{}'", format!("{event}:{pointer}={candidate}").replace('\'', "'\\''"))
+}
+
 fn collect<'w>(expr: &'w Expr, pointer: &str, found: &mut Vec<(String, &'w Reference)>) {
     match expr {
         Expr::Literal(_) => {}
@@ -176,6 +211,9 @@ fn collect<'w>(expr: &'w Expr, pointer: &str, found: &mut Vec<(String, &'w Refer
             for (index, member) in items.iter().enumerate() {
                 collect(member, &item(pointer, index), found);
             }
+        }
+        Expr::Template(template) => {
+            found.extend(template.references().map(|reference| (pointer.to_owned(), reference)));
         }
     }
 }
@@ -232,6 +270,7 @@ impl Explanation {
             lines.push(format!("{} calls {} ({})", node.node, node.tool, node.effect));
             for argument in &node.arguments {
                 lines.push(format!("  {} {}", argument.pointer, argument_text(argument)));
+                lines.extend(argument.accept.iter().map(|accept| format!("    to take that: {accept}")));
             }
             for edge in &node.waits_for {
                 let kind = if edge.data { "needs" } else { "waits for" };

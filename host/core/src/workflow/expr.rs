@@ -27,6 +27,22 @@ pub enum Expr {
     Object(BTreeMap<String, Expr>),
     /// A list whose items are expressions.
     List(Vec<Expr>),
+    /// A text of which parts come from elsewhere.
+    Template(Template),
+}
+
+/// A text of which parts come from inputs or earlier results.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Template(pub Vec<Part>);
+
+/// A part of a [`Template`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Text as it stands.
+    Text(String),
+    /// A text from an input or an earlier result. A number has to be converted, so that what a run puts there
+    /// is never a matter of how some value is printed.
+    Ref(Reference),
 }
 
 /// Where a value comes from.
@@ -102,6 +118,7 @@ impl Expr {
             Expr::List(items) => {
                 items.iter().map(|item| item.resolve(scope)).collect::<Result<_, _>>().map(Value::Array)
             }
+            Expr::Template(template) => template.resolve(scope).map(Value::String),
         }
     }
 
@@ -120,6 +137,7 @@ impl Expr {
             Expr::List(items) => {
                 items.iter().map(|item| item.fill_inputs(inputs)).collect::<Result<_, _>>().map(Expr::List)
             }
+            Expr::Template(template) => template.fill_inputs(inputs),
         }
     }
 
@@ -132,6 +150,7 @@ impl Expr {
                 Value::Object(members.iter().map(|(key, member)| (key.clone(), member.sketch())).collect())
             }
             Expr::List(items) => Value::Array(items.iter().map(Expr::sketch).collect()),
+            Expr::Template(template) => Value::String(template.sketch()),
         }
     }
 
@@ -148,6 +167,7 @@ impl Expr {
                 .iter()
                 .enumerate()
                 .find_map(|(index, member)| Some(item("", index) + &member.find_in_literals(find)?)),
+            Expr::Template(template) => template.find_in_texts(find),
         }
     }
 
@@ -164,6 +184,7 @@ impl Expr {
             Expr::Ref(reference) => found.push(reference),
             Expr::Object(members) => members.values().for_each(|member| member.collect(found)),
             Expr::List(items) => items.iter().for_each(|item| item.collect(found)),
+            Expr::Template(template) => found.extend(template.references()),
         }
     }
 

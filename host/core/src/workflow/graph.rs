@@ -100,6 +100,13 @@ fn flows(expr: &Expr, pointer: &str, found: &mut impl FnMut(&str, &str)) {
         Expr::List(items) => {
             items.iter().enumerate().for_each(|(index, member)| flows(member, &item(pointer, index), found));
         }
+        Expr::Template(template) => {
+            for reference in template.references() {
+                if let Source::Node(id) = &reference.source {
+                    found(id.as_str(), pointer);
+                }
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::expr::{Expr, Reference};
+use super::expr::{Expr, Reference, Template};
 use super::suggested::{OptionalCall, RepeatedCall};
 use crate::digest::Digest;
 use crate::effect::{Effect, Idempotency};
@@ -94,6 +94,17 @@ pub struct Recorded {
     pub duration_ms: Option<f64>,
 }
 
+impl Recorded {
+    /// The recorded argument value at a JSON Pointer.
+    pub(crate) fn argument(&self, pointer: &str) -> Option<&Value> {
+        let (name, rest) = match pointer.strip_prefix('/')?.split_once('/') {
+            Some((name, rest)) => (name, format!("/{rest}")),
+            None => (pointer.strip_prefix('/')?, String::new()),
+        };
+        self.arguments.get(&name.replace("~1", "/").replace("~0", "~"))?.pointer(&rest)
+    }
+}
+
 /// Why one argument value is what it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
@@ -103,19 +114,30 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The reference taken, if one was.
     pub chosen: Option<Reference>,
+    /// The text with references in it that was taken, or that would fit where the verdict is literal.
+    pub template: Option<Template>,
     /// Other references that would have fitted.
     pub candidates: Vec<Reference>,
     /// The evidence, for people; lower case, no final period.
     pub reasons: Vec<String>,
 }
 
+impl Decision {
+    /// What was bound, if anything was.
+    pub(crate) fn expr(&self) -> Option<Expr> {
+        let is_bound = matches!(self.verdict, Verdict::Reference | Verdict::Input);
+        let template = self.template.as_ref().filter(|_| is_bound);
+        self.chosen.clone().map(Expr::Ref).or_else(|| template.cloned().map(Expr::Template))
+    }
+}
+
 /// What was decided for an argument value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It comes from an earlier result.
+    /// It comes from an earlier result, or a part of its text does.
     Reference,
-    /// It comes from an input.
+    /// It comes from an input, or parts of its text do.
     Input,
     /// It is the same in every run.
     Literal,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::expr::{Convert, Expr, Reference, Source, Step};
+use super::expr::{Convert, Expr, Part, Reference, Source, Step, Template};
 use super::model::{Decision, Input, MAX_NODES, Node, Verdict, WORKFLOW_FORMAT, Workflow};
 use crate::code::Code;
 use crate::digest::Digest;
@@ -118,7 +118,7 @@ fn read_arguments(value: &Value, pointer: &str, report: &Report) -> Option<Expr>
     let makes_object = match &expr {
         Expr::Literal(value) => value.is_object(),
         Expr::Ref(_) | Expr::Object(_) => true,
-        Expr::List(_) => false,
+        Expr::List(_) | Expr::Template(_) => false,
     };
     if !makes_object {
         report.add(Code::FieldType, pointer, "arguments must make an object");
@@ -130,7 +130,7 @@ pub(super) fn read_expr(value: &Value, pointer: &str, report: &Report) -> Option
     let map = as_object(value, pointer, report)?;
     let mut entries = map.iter();
     let (Some((tag, inner)), None) = (entries.next(), entries.next()) else {
-        let message = "an expression has exactly one of `literal`, `ref`, `object`, `list`";
+        let message = "an expression has exactly one of `literal`, `ref`, `object`, `list`, `template`";
         report.add(Code::FieldValue, pointer, message);
         return None;
     };
@@ -156,9 +156,39 @@ pub(super) fn read_expr(value: &Value, pointer: &str, report: &Report) -> Option
                 .filter_map(|(index, value)| read_expr(value, &item(&pointer, index), report));
             Some(Expr::List(read.collect()))
         }
+        "template" => read_template(inner, &pointer, report).map(Expr::Template),
         other => {
-            let message = format!("`{other}` is not one of `literal`, `ref`, `object`, `list`");
+            let message = format!("`{other}` is not one of `literal`, `ref`, `object`, `list`, `template`");
             report.add(Code::FieldUnknown, pointer, message);
+            None
+        }
+    }
+}
+
+fn read_template(value: &Value, pointer: &str, report: &Report) -> Option<Template> {
+    let list = as_list(value, pointer, report)?;
+    let parts = list.iter().enumerate();
+    let parts: Vec<Part> =
+        parts.filter_map(|(index, value)| read_part(value, &item(pointer, index), report)).collect();
+    let template = Template(parts);
+    if template.0.len() == list.len() && template.references().next().is_none() {
+        report.add(Code::FieldValue, pointer, "a template has a `ref`; a text without one is a `literal`");
+    }
+    Some(template)
+}
+
+fn read_part(value: &Value, pointer: &str, report: &Report) -> Option<Part> {
+    let map = as_object(value, pointer, report)?;
+    let mut entries = map.iter();
+    match (entries.next(), entries.next()) {
+        (Some((tag, inner)), None) if tag == "text" => {
+            as_text(inner, &child(pointer, tag), report).map(|text| Part::Text(text.to_owned()))
+        }
+        (Some((tag, inner)), None) if tag == "ref" => {
+            read_reference(inner, &child(pointer, tag), report).map(Part::Ref)
+        }
+        _ => {
+            report.add(Code::FieldValue, pointer, "a part of a template has exactly one of `text`, `ref`");
             None
         }
     }
@@ -228,6 +258,8 @@ fn read_decision(value: &Value, pointer: &str, report: &Report) -> Option<Decisi
     let verdict: Option<Verdict> = fields.typed("verdict");
     let chosen_at = fields.pointer("chosen");
     let chosen = fields.optional("chosen").and_then(|value| read_reference(value, &chosen_at, report));
+    let template_at = fields.pointer("template");
+    let template = fields.optional("template").and_then(|value| read_template(value, &template_at, report));
     let candidates_at = fields.pointer("candidates");
     let candidates = fields
         .optional_list("candidates")
@@ -243,7 +275,7 @@ fn read_decision(value: &Value, pointer: &str, report: &Report) -> Option<Decisi
         .filter_map(|(index, value)| as_text(value, &item(&reasons_at, index), report).map(str::to_owned))
         .collect();
     fields.finish();
-    Some(Decision { pointer: at?, verdict: verdict?, chosen, candidates, reasons })
+    Some(Decision { pointer: at?, verdict: verdict?, chosen, template, candidates, reasons })
 }
 
 /// The file form, without the digest.
@@ -297,7 +329,16 @@ pub(crate) fn write_expr(expr: &Expr) -> Value {
             json!({ "object": members })
         }
         Expr::List(items) => json!({ "list": items.iter().map(write_expr).collect::<Vec<_>>() }),
+        Expr::Template(template) => json!({ "template": write_template(template) }),
     }
+}
+
+fn write_template(template: &Template) -> Value {
+    let part = |part: &Part| match part {
+        Part::Text(text) => json!({ "text": text }),
+        Part::Ref(reference) => json!({ "ref": write_reference(reference) }),
+    };
+    template.0.iter().map(part).collect()
 }
 
 pub(super) fn write_reference(reference: &Reference) -> Value {
@@ -328,6 +369,9 @@ fn write_decision(decision: &Decision) -> Value {
     map.insert("verdict".into(), json!(decision.verdict));
     if let Some(chosen) = &decision.chosen {
         map.insert("chosen".into(), write_reference(chosen));
+    }
+    if let Some(template) = &decision.template {
+        map.insert("template".into(), write_template(template));
     }
     if !decision.candidates.is_empty() {
         map.insert(
@@ -386,6 +430,15 @@ pub fn json_schema() -> Value {
                     "ref": {"$ref": "#/$defs/reference"},
                     "object": {"type": "object", "additionalProperties": {"$ref": "#/$defs/expression"}},
                     "list": {"type": "array", "items": {"$ref": "#/$defs/expression"}},
+                    "template": {"$ref": "#/$defs/template"},
+                },
+            },
+            "template": {
+                "description": "a text of which parts come from inputs or earlier results",
+                "type": "array", "minItems": 1, "contains": {"required": ["ref"]},
+                "items": {
+                    "type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
+                    "properties": {"text": {"type": "string"}, "ref": {"$ref": "#/$defs/reference"}},
                 },
             },
             "reference": {
@@ -410,6 +463,7 @@ pub fn json_schema() -> Value {
                     "pointer": {"type": "string"},
                     "verdict": {"enum": ["reference", "input", "literal", "ambiguous", "choice"]},
                     "chosen": {"$ref": "#/$defs/reference"},
+                    "template": {"$ref": "#/$defs/template"},
                     "candidates": {"type": "array", "items": {"$ref": "#/$defs/reference"}},
                     "reasons": {"type": "array", "items": {"type": "string"}},
                 },

@@ -60,6 +60,7 @@ impl Maker<'_, '_> {
         match expr {
             Expr::Literal(value) => json!({"const": value}),
             Expr::Ref(reference) => self.reference(reference),
+            Expr::Template(_) => json!({"type": "string"}),
             Expr::Object(members) => {
                 let schemas: Map<String, Value> =
                     members.iter().map(|(key, member)| (key.clone(), self.expr(member))).collect();

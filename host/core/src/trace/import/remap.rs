@@ -67,7 +67,8 @@ impl Mapping {
     fn expr(&self, expr: &mut Expr, changed: &mut usize) {
         match expr {
             Expr::Literal(value) => self.value(value, changed),
-            Expr::Ref(_) => {}
+            // No workflow that is imported has a template.
+            Expr::Ref(_) | Expr::Template(_) => {}
             Expr::Object(members) => members.values_mut().for_each(|member| self.expr(member, changed)),
             Expr::List(items) => items.iter_mut().for_each(|item| self.expr(item, changed)),
         }
