@@ -335,7 +335,8 @@ fn a_file_of_another_kind_leads_to_its_command() -> Outcome<()> {
 #[test]
 fn a_secret_input_stands_in_no_message() -> Outcome<()> {
     let env = TestEnv::new()?;
-    let call = json!({"id": "w", "tool": "write_file", "arguments": {"path": "f", "content": "x"}, "result": {}});
+    let call =
+        json!({"id": "w", "tool": "write_file", "arguments": {"path": "f", "content": "x"}, "result": {}});
     let mut trace = json!({"inputs": {}, "events": [call]});
     trace["events"][0]["arguments"]["content"] = json!("[T2M-REDACTED:password:1]");
     env.write("trace.json", trace.to_string())?;

@@ -90,12 +90,16 @@ impl ImportArgs {
 
     /// Reads a recording in any known format.
     pub(crate) fn read(&self, file: &Path, out: &Out) -> Result<Imported> {
-        import(self.open(file, out)?, &self.options()).in_file(file).map_err(|failure| better_next(failure, file))
+        import(self.open(file, out)?, &self.options())
+            .in_file(file)
+            .map_err(|failure| better_next(failure, file))
     }
 
     /// The same, or a workflow of another program.
     fn read_any(&self, file: &Path, out: &Out) -> Result<Found> {
-        import_any(self.open(file, out)?, &self.options()).in_file(file).map_err(|failure| better_next(failure, file))
+        import_any(self.open(file, out)?, &self.options())
+            .in_file(file)
+            .map_err(|failure| better_next(failure, file))
     }
 
     fn open(&self, file: &Path, out: &Out) -> Result<impl BufRead> {

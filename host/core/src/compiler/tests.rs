@@ -12,8 +12,8 @@ mod order;
 mod properties;
 mod rules;
 mod secrets;
-mod several;
 mod settle;
+mod several;
 
 fn trace_of(inputs: Value, events: Vec<Value>) -> Trace {
     trace::from_value(&json!({"inputs": inputs, "events": events})).unwrap()

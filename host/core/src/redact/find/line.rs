@@ -37,7 +37,7 @@ impl Line {
 
     fn end_word(&mut self, text: &str, end: usize) {
         let word = text.get(self.word_start..end).unwrap_or_default();
-        self.other |= !word.is_empty() && word != "export" && !(self.equals && !self.semicolon);
+        self.other |= !word.is_empty() && word != "export" && (!self.equals || self.semicolon);
     }
 
     /// Whether every word is `export` or an assignment.
