@@ -102,7 +102,8 @@ fn check_target(path: &Path) -> Result<()> {
 pub(crate) fn refuse_overwrite(output: Option<&Path>, inputs: &[&Path]) -> Result<()> {
     let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
     match output.filter(|output| inputs.iter().any(|input| same(output, input))) {
-        Some(output) => Err(Failure::of_file(output, Code::FileUnwritable, "this file is the input")),
+        Some(output) => Err(Failure::of_file(output, Code::FileUnwritable, "this file is the input")
+            .with_next("name another file")),
         None => Ok(()),
     }
 }

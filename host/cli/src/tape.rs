@@ -9,7 +9,7 @@
 mod summary;
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,11 @@ use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use t2m_core::code::Code;
 use t2m_core::json::{Limits, parse};
+
+use crate::failure::{Failure, Result};
+use crate::files::reason;
 
 pub(crate) use summary::Summary;
 
@@ -240,7 +244,7 @@ fn json_line(value: &Value) -> Vec<u8> {
 }
 
 /// Makes the file, private from its first moment. What exists, a link too, is refused.
-pub(crate) fn create(path: &Path) -> std::io::Result<File> {
+pub(crate) fn create(path: &Path) -> Result<File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -248,5 +252,11 @@ pub(crate) fn create(path: &Path) -> std::io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
     }
-    options.open(path)
+    options.open(path).map_err(|error| {
+        let failure = Failure::of_file(path, Code::FileUnwritable, reason(&error));
+        match error.kind() {
+            ErrorKind::AlreadyExists => failure.with_next("name a file that isn't there yet"),
+            _ => failure,
+        }
+    })
 }

@@ -37,7 +37,7 @@ use crate::code::Code;
 use crate::document::Report;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName, allowed_tool_name};
-use crate::problem::{Problem, Problems, item};
+use crate::problem::{Problem, Problems, item, lookup};
 use crate::trace::{self, Event, Trace};
 use crate::workflow::{
     Decision, Dropped, EffectBasis, EffectSource, Expr, Node, Provenance, Reference, Source, Verdict, Wait,
@@ -511,17 +511,43 @@ fn holds_the_value(
         Source::Input(name) => inputs.get(name),
         Source::Node(id) => results.get(id.as_str()).copied(),
     });
-    let wanted = node.recorded.as_ref().and_then(|recorded| recorded.argument(&decision.pointer));
+    let wanted = node.recorded.as_ref().and_then(|recorded| lookup(&recorded.arguments, &decision.pointer));
     matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
 }
 
-/// The argument that a pointer leads into, and the pointer inside it.
-fn top(pointer: &str) -> Option<(String, String)> {
-    let (name, rest) = match pointer.strip_prefix('/')?.split_once('/') {
-        None => (pointer.trim_start_matches('/'), String::new()),
-        Some((name, rest)) => (name, format!("/{rest}")),
+/// Most inputs that a note is made of.
+const MAX_UNUSED: usize = 5;
+
+/// A note for each input that the workflow ignores, with the way to bind it where its value stands.
+fn unused_inputs(inputs: &Map<String, Value>, workflow: &Workflow) -> Vec<String> {
+    let unused = workflow.unused_inputs();
+    let binding = |name: &str| {
+        let value = inputs.get(name)?;
+        workflow.nodes.iter().find_map(|node| {
+            let recorded = node.recorded.as_ref()?;
+            let holds = |decision: &&Decision| {
+                decision.expr().is_none()
+                    && lookup(&recorded.arguments, &decision.pointer).is_some_and(|found| same(found, value))
+            };
+            let decision = node.decisions.iter().find(holds)?;
+            let source = Source::Input(name.to_owned());
+            let input = Reference { source, path: Vec::new(), convert: None }.to_string();
+            Some(crate::workflow::accept_option(node.id.as_str(), &decision.pointer, &input))
+        })
     };
-    Some((name.replace("~1", "/").replace("~0", "~"), rest))
+    let note = |name: &&str| {
+        let ignored = format!("nothing uses input `{name}`, so a run ignores what is given for it");
+        match binding(name) {
+            Some(accept) => {
+                format!("{ignored}; its value stands in an argument, and `{accept}` binds it there")
+            }
+            None => ignored,
+        }
+    };
+    let more = unused.len().saturating_sub(MAX_UNUSED);
+    let mut notes: Vec<String> = unused.iter().take(MAX_UNUSED).map(note).collect();
+    notes.extend((more > 0).then(|| format!("nothing uses {more} further inputs; `explain` marks them")));
+    notes
 }
 
 /// Data in which some values are bound.
@@ -621,6 +647,7 @@ fn summarise(
                     as they were";
         report.notes.push(note.to_owned());
     }
+    report.notes.extend(unused_inputs(inputs, workflow));
     let marked = |node: &Node| {
         let at = node.arguments.find_in_literals(&crate::redact::find_marker)?;
         Some(format!("`{}:{at}`", node.id))

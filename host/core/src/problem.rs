@@ -8,6 +8,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::code::Code;
 
@@ -136,6 +137,13 @@ pub fn child(pointer: &str, key: &str) -> String {
 /// `pointer` extended by one array index.
 pub fn item(pointer: &str, index: usize) -> String {
     format!("{pointer}/{index}")
+}
+
+/// What a JSON Pointer leads to in an object; the object itself, `""`, is no value of its own.
+pub(crate) fn lookup<'v>(object: &'v Map<String, Value>, pointer: &str) -> Option<&'v Value> {
+    let inside = pointer.strip_prefix('/')?;
+    let (key, rest) = inside.split_at(inside.find('/').unwrap_or(inside.len()));
+    object.get(&key.replace("~1", "/").replace("~0", "~"))?.pointer(rest)
 }
 
 /// The nearest known word, if one is near enough to be a slip of the finger.

@@ -49,10 +49,8 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn run(self, out: &mut Out) -> Result<ExitCode> {
-        let unwritable =
-            |error: std::io::Error| Failure::of_file(&self.out, Code::FileUnwritable, reason(&error));
         let failed = |message: String| Failure::new(Code::ServerFailed, message);
-        let file = tape::create(&self.out).map_err(unwritable)?;
+        let file = tape::create(&self.out)?;
         let (program, args) = self.server.split_first().ok_or_else(|| failed("no server named".into()))?;
         let shown = program.to_string_lossy();
         let (events, told) = channel();

@@ -120,7 +120,13 @@ impl EventSink for Fan {
 impl Run {
     pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
         let workflow = Arc::new(read_workflow(&self.workflow)?);
-        let inputs = workflow::bind_inputs(&workflow, self.inputs.given(&workflow)?)?;
+        let given = self.inputs.given(&workflow)?;
+        for name in workflow.workflow().unused_inputs().into_iter().filter(|name| given.contains_key(*name)) {
+            out.note(format!(
+                "nothing in the workflow uses input `{name}`: what was given for it changes nothing"
+            ));
+        }
+        let inputs = workflow::bind_inputs(&workflow, given)?;
         let contracts = contracts::workflow_contracts(named, &self.workflow, self.contracts.as_deref())?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let run = match &self.run_id {

@@ -107,8 +107,7 @@ impl Serve {
     /// Makes the file before anything takes time, so that a name that is taken is said at once.
     fn start_recording(&self) -> Result<Option<Recording>> {
         let Some(path) = &self.record else { return Ok(None) };
-        let file = tape::create(path)
-            .map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))?;
+        let file = tape::create(path)?;
         let (tape, closer) = Tape::start(file);
         Ok(Some(Recording { recorder: Arc::new(CallRecorder::new(tape)), closer }))
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fraction;
-use crate::compiler::{Compiled, Options, compile_all};
+use crate::compiler::{Compiled, Options, Suggestion, compile_all};
 use crate::id::NodeId;
 use crate::problem::{Problems, child};
 use crate::trace::{self, Trace};
@@ -248,7 +248,13 @@ fn inferred_source<'c>(compiled: &'c Compiled, gold: &Gold) -> (Option<&'c Refer
     match decision {
         Some(decision) => match decision.verdict {
             Verdict::Reference => (decision.chosen.as_ref(), false),
-            Verdict::Choice => (decision.candidates.first(), true),
+            // A candidate that nobody could accept, such as the object of a key, is no source.
+            Verdict::Choice => {
+                let suggested = |found: &&Suggestion| found.event == id && found.pointer == pointer;
+                let suggestion = compiled.report.suggestions.iter().find(suggested);
+                let first = decision.candidates.first();
+                (first.filter(|_| suggestion.is_some_and(|found| found.acceptable)), true)
+            }
             Verdict::Ambiguous => (None, true),
             Verdict::Input | Verdict::Literal => (None, false),
         },

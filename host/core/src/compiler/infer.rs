@@ -331,7 +331,8 @@ impl<'t> State<'t, '_> {
         let is_container = matches!(value, Value::Array(_) | Value::Object(_));
         let by_person = self.wants_suggestion(pointer, frame);
         let best = if by_person { first } else { self.preferred(value, &ranked).unwrap_or(first) };
-        if !by_person && best.likeness < ALIKE && is_wording(value) {
+        // Words that change with a source in every recording are no chance.
+        if !by_person && !varies && best.likeness < ALIKE && is_wording(value) {
             let reason = "words that a person may write too, and no name agrees".to_owned();
             self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
             return true;

@@ -21,7 +21,7 @@ use super::infer::Inferred;
 use super::names::{ALIKE, likeness, words};
 use super::score::{Weight, weight};
 use super::several::Other;
-use crate::problem::{child, item};
+use crate::problem::{child, item, lookup};
 use crate::workflow::{Decision, Reference, Source, Step, Verdict};
 
 /// Most objects that one decision names.
@@ -69,10 +69,7 @@ pub(super) fn flag(
             if !open || !decision.candidates.is_empty() {
                 continue;
             }
-            let Some((name, rest)) = super::top(&decision.pointer) else { continue };
-            let Some(value) = kept.event.arguments.get(&name).and_then(|value| value.pointer(&rest)) else {
-                continue;
-            };
+            let Some(value) = lookup(&kept.event.arguments, &decision.pointer) else { continue };
             sought.want(node, value, &decision.pointer, Some(number));
         }
     }

@@ -20,7 +20,7 @@ use super::{Kept, RecordingReport, dedup};
 use crate::code::Code;
 use crate::effect::Effect;
 use crate::id::{NodeId, ToolName};
-use crate::problem::{Problem, Problems, item};
+use crate::problem::{Problem, Problems, item, lookup};
 use crate::trace::{Event, Trace};
 use crate::workflow::{
     Decision, Dropped, List, OptionalCall, RecordedCall, RecordedRun, Reference, RepeatedCall, Source, Step,
@@ -551,8 +551,7 @@ impl Named<'_> {
         let mut whole = true;
         for (recording, calls) in calls.iter().enumerate() {
             for (index, (column, _)) in calls.iter().enumerate() {
-                let (name, rest) = super::top(pointer)?;
-                let wanted = self.view.arguments(recording, *column)?.get(&name)?.pointer(&rest)?;
+                let wanted = lookup(self.view.arguments(recording, *column)?, pointer)?;
                 if !self.leads_to(recording, &item_of(reference, at, index), wanted) {
                     return None;
                 }

@@ -135,15 +135,16 @@ impl Dispatcher {
         };
         let flight =
             InFlight { events: None, request: &request, depth: 0, workflow: Some(workflow.digest()) };
-        let filled = node.arguments.fill_inputs(inputs);
-        let arguments = filled.as_ref().unwrap_or(&node.arguments);
+        let arguments = node.arguments.fill_inputs(inputs).map_err(|missing| {
+            let message = format!("node `{}`, tool `{}`: {missing}", node.id, node.tool);
+            flight.refuse(Stage::Verify, Code::InputInvalid, message)
+        })?;
         let assumed = flight.verify(arguments.find_in_literals(&redact::find_marker))?;
         let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
         let nothing = BTreeMap::new();
         let known = if node.arguments.depends_on_results() {
             None
         } else {
-            // A path that an input doesn't have is reported when the node's turn comes, as a failed node.
             node.arguments.resolve(Scope { inputs, results: &nothing }).ok()
         };
         if flight.policy(&self.parts.policy, contract.effect)? {

@@ -323,6 +323,9 @@ fn finished(
     renaming: &rename::Renaming,
 ) -> Imported {
     report.remapped = mapping.apply(&mut trace);
+    if report.remapped == 0 && !mapping.is_empty() {
+        report.warnings.push("`--map` fits no recorded path".to_owned());
+    }
     report.renamed = renaming.apply(&mut trace, &mut report.warnings);
     report.warnings.extend(rename::advice(&trace));
     Imported { trace, format, report }

@@ -16,7 +16,7 @@ use super::suggested::{OptionalCall, RepeatedCall};
 use crate::compiler::same;
 use crate::effect::Effect;
 use crate::id::NodeId;
-use crate::problem::{child, item};
+use crate::problem::{child, item, lookup};
 
 /// Why a workflow is what it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +25,9 @@ pub struct Explanation {
     pub name: String,
     /// Each input with its recorded value, if it has one.
     pub inputs: BTreeMap<String, Option<Value>>,
+    /// Those of them that nothing refers to: a run ignores their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unused_inputs: Vec<String>,
     /// Each node, in recorded order.
     pub nodes: Vec<NodeExplanation>,
     /// How the result is made.
@@ -98,6 +101,7 @@ pub fn explain(workflow: &Workflow) -> Explanation {
     Explanation {
         name: workflow.name.clone(),
         inputs: workflow.inputs.iter().map(|(name, input)| (name.clone(), input.default.clone())).collect(),
+        unused_inputs: workflow.unused_inputs().into_iter().map(str::to_owned).collect(),
         nodes: workflow
             .nodes
             .iter()
@@ -170,7 +174,7 @@ fn explain_argument<'w>(
     start: &impl Fn(&Source) -> Option<&'w Value>,
 ) -> ArgumentExplanation {
     let bound = decision.expr();
-    let recorded = node.recorded.as_ref().and_then(|recorded| recorded.argument(&decision.pointer));
+    let recorded = node.recorded.as_ref().and_then(|recorded| lookup(&recorded.arguments, &decision.pointer));
     let gives = |candidate: &&Reference| {
         let found = candidate.follow(start(&candidate.source));
         matches!((found, recorded), (Ok(found), Some(recorded)) if same(&found, recorded))
@@ -260,9 +264,10 @@ impl Explanation {
             lines.push(String::new());
         }
         for (name, default) in &self.inputs {
+            let unused = if self.unused_inputs.contains(name) { "; nothing uses it" } else { "" };
             lines.push(match default {
-                Some(value) => format!("input {name}, recorded as {}", crate::document::shown(value)),
-                None => format!("input {name}, to be given"),
+                Some(value) => format!("input {name}, recorded as {}{unused}", crate::document::shown(value)),
+                None => format!("input {name}, to be given{unused}"),
             });
         }
         for node in &self.nodes {

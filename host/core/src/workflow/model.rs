@@ -4,12 +4,12 @@
 //!
 //! **Invariant:** nothing here names code, a path of this machine or a plugin; a tool is only a name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::expr::{Expr, Reference, Template};
+use super::expr::{Expr, Reference, Source, Template};
 use super::suggested::{OptionalCall, RepeatedCall};
 use crate::digest::Digest;
 use crate::effect::{Effect, Idempotency};
@@ -34,6 +34,20 @@ pub struct Workflow {
     pub output: Expr,
     /// Where it came from.
     pub source: Provenance,
+}
+
+impl Workflow {
+    /// Inputs that neither an argument nor the output refers to: a run takes their values and ignores them.
+    pub fn unused_inputs(&self) -> BTreeSet<&str> {
+        let arguments = self.nodes.iter().map(|node| &node.arguments);
+        let mut unused: BTreeSet<&str> = self.inputs.keys().map(String::as_str).collect();
+        for reference in arguments.chain([&self.output]).flat_map(Expr::references) {
+            if let Source::Input(name) = &reference.source {
+                unused.remove(name.as_str());
+            }
+        }
+        unused
+    }
 }
 
 /// One input.
@@ -92,17 +106,6 @@ pub struct Recorded {
     /// How long it took, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-}
-
-impl Recorded {
-    /// The recorded argument value at a JSON Pointer.
-    pub(crate) fn argument(&self, pointer: &str) -> Option<&Value> {
-        let (name, rest) = match pointer.strip_prefix('/')?.split_once('/') {
-            Some((name, rest)) => (name, format!("/{rest}")),
-            None => (pointer.strip_prefix('/')?, String::new()),
-        };
-        self.arguments.get(&name.replace("~1", "/").replace("~0", "~"))?.pointer(&rest)
-    }
 }
 
 /// Why one argument value is what it is.

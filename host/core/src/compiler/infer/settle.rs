@@ -98,13 +98,20 @@ impl<'t> State<'t, '_> {
             candidates: Vec::new(),
             reasons: vec!["a person keeps it as recorded".to_owned()],
         };
-        if !text.is_empty() {
-            match self.check(&text, value, frame.number) {
-                Ok(said) => self.apply(said, value, &ranked, &mut decision),
-                Err((code, message)) => {
-                    let at = format!("{}/arguments{pointer}", item("/events", frame.node.position));
-                    self.problems.push(Problem::at(code, at, message));
-                }
+        let said = match text.is_empty() {
+            true => Ok(None),
+            false => self.check(&text, value, frame.number).map(Some),
+        };
+        let said = said.and_then(|said| {
+            self.holds_elsewhere(said.as_ref(), value, pointer, frame.node.position)?;
+            Ok(said)
+        });
+        match said {
+            Ok(Some(said)) => self.apply(said, value, &ranked, &mut decision),
+            Ok(None) => {}
+            Err((code, message)) => {
+                let at = format!("{}/arguments{pointer}", item("/events", frame.node.position));
+                self.problems.push(Problem::at(code, at, message));
             }
         }
         let chosen = decision.chosen.clone();
@@ -137,6 +144,33 @@ impl<'t> State<'t, '_> {
             }
         };
         decision.reasons.push(super::BY_PERSON.to_owned());
+    }
+
+    /// Whether what was said, nothing for the recorded value itself, gives what each further recording has.
+    fn holds_elsewhere(
+        &self,
+        said: Option<&Said>,
+        value: &Value,
+        pointer: &str,
+        position: usize,
+    ) -> Result<(), (Code, String)> {
+        for (number, other) in (2..).zip(self.others) {
+            let Some(wanted) = other.argument(position, pointer) else { continue };
+            let holds = match said {
+                None => same(value, wanted),
+                Some(Said::Ref(reference)) => other.agrees(reference, position, pointer),
+                Some(Said::Template(template)) => {
+                    other.makes_template(template).is_ok_and(|text| wanted.as_str() == Some(text.as_str()))
+                }
+            };
+            if !holds {
+                let wanted = crate::document::shown(wanted);
+                let message =
+                    format!("that doesn't give {wanted}, which recording {number} has there; leave it open");
+                return Err((Code::ReferenceUnknown, message));
+            }
+        }
+        Ok(())
     }
 
     /// What a text says, if that gives the recorded value.

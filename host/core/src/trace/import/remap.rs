@@ -32,6 +32,10 @@ impl Mapping {
         Ok(Mapping(rules))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Replaces in inputs, arguments and results; the number of strings that changed.
     pub(super) fn apply(&self, trace: &mut Trace) -> usize {
         if self.0.is_empty() {
