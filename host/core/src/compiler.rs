@@ -38,7 +38,7 @@ use crate::document::Report;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName, allowed_tool_name};
 use crate::problem::{Problem, Problems, item, lookup};
-use crate::trace::{self, Event, Trace};
+use crate::trace::{self, Event, GAPS, Trace};
 use crate::workflow::{
     Decision, Dropped, EffectBasis, EffectSource, Expr, Node, Provenance, Reference, Source, Verdict, Wait,
     Workflow,
@@ -284,6 +284,10 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
     for other in &mut others {
         other.inputs.extend(secrets.recorded.clone());
     }
+    let gaps = trace.metadata.get(GAPS).and_then(Value::as_array).map(|gaps| {
+        let first = gaps.first().and_then(Value::as_str).unwrap_or_default();
+        format!("calls may be missing from the recording, and then from the workflow too ({first}); no repeated read is dropped")
+    });
     let count = trace.events.len();
     lower::recorded(&mut workflow.nodes, &positions, trace.events);
     lower::self_check(&inputs, &positions, &workflow)?;
@@ -291,6 +295,7 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
     let mut report = summarise(&inputs, count, &workflow, &after);
     report.recordings = varying.recordings;
     report.notes.extend(varying.notes);
+    report.notes.extend(gaps);
     Ok(Compiled { workflow, report, confidence })
 }
 
@@ -434,6 +439,7 @@ fn select<'t>(
     let mut dropped = Vec::new();
     let mut misnamed: BTreeSet<&str> = BTreeSet::new();
     let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
+    let has_gaps = trace.metadata.contains_key(GAPS);
     let mut repeats = dedup::Repeats::new(distrust_keys);
     let ids: HashMap<&str, usize> =
         trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
@@ -477,8 +483,9 @@ fn select<'t>(
                     others.iter().all(|other| other.repeats(first, again))
                 })
         };
-        if let Some(first) = repeats.same_as(position, event, &facts, &ids).filter(|first| everywhere(*first))
-        {
+        // Between two equal reads a call may be missing that changed what they read.
+        let same = repeats.same_as(position, event, &facts, &ids).filter(|_| !has_gaps);
+        if let Some(first) = same.filter(|first| everywhere(*first)) {
             let id = kept.get(first as usize).map(|kept| kept.event.id.clone());
             dropped.push((position, drop_event(event, dedup::REASON.to_owned(), id)));
             alias.insert(event.id.as_str(), first);
@@ -627,7 +634,10 @@ fn summarise(
                 Verdict::Ambiguous => report.ambiguous += 1,
                 Verdict::Literal | Verdict::Choice => {}
             }
-            let open = matches!(decision.verdict, Verdict::Literal | Verdict::Ambiguous | Verdict::Choice);
+            // An input that was made because recordings differ may have a source that only a person can tell.
+            let opened = decision.reasons.first().is_some_and(|reason| reason == infer::DIFFERS);
+            let open =
+                opened || matches!(decision.verdict, Verdict::Literal | Verdict::Ambiguous | Verdict::Choice);
             let template = decision.template.iter().map(ToString::to_string);
             let candidates: Vec<String> =
                 template.chain(decision.candidates.iter().map(ToString::to_string)).collect();

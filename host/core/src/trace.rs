@@ -12,7 +12,7 @@ mod parse;
 mod schema;
 mod time;
 
-pub use model::{Event, MAX_EVENTS, Status, Trace};
+pub use model::{Event, GAPS, MAX_EVENTS, Status, Trace};
 pub use parse::{digest, from_value, parse, to_json};
 pub use schema::json_schema;
 pub use time::Timestamp;

@@ -40,7 +40,7 @@ pub(crate) struct Record {
     out: PathBuf,
     /// How long the server may say nothing once the client has closed its side; then it is ended. Common clients
     /// wait a minute for an answer, so nobody waits for a later one
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
     grace: u64,
     /// The server's command
     #[arg(last = true, required = true, value_name = "COMMAND")]

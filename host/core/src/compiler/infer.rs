@@ -38,6 +38,9 @@ const UNLIKELY_TEXT: usize = 6;
 const SAMPLE: usize = 1024;
 
 /// The reason of what a person decided.
+/// Why a literal became an input.
+pub(super) const DIFFERS: &str = "the recordings differ in it and no result explains it";
+
 const BY_PERSON: &str = "accepted by a person";
 
 /// How the arguments of one node are made.
@@ -67,7 +70,7 @@ impl Inferred {
     /// Makes inputs of the literals that differ between recordings.
     pub(super) fn open(&mut self, inputs: &mut Inputs<'_>, recorded: &Map<String, Value>, position: usize) {
         for (pointer, reference) in inputs.open(&mut self.arguments, recorded, position) {
-            let reason = "the recordings differ in it and no result explains it".to_owned();
+            let reason = DIFFERS.to_owned();
             let mut candidates = Vec::new();
             let mut at = 0;
             self.decisions.retain(|decision| {
@@ -331,8 +334,8 @@ impl<'t> State<'t, '_> {
         let is_container = matches!(value, Value::Array(_) | Value::Object(_));
         let by_person = self.wants_suggestion(pointer, frame);
         let best = if by_person { first } else { self.preferred(value, &ranked).unwrap_or(first) };
-        // Words that change with a source in every recording are no chance.
-        if !by_person && !varies && best.likeness < ALIKE && is_wording(value) {
+        // Also where recordings differ: what a person asks for differs too, and comes back in results.
+        if !by_person && best.likeness < ALIKE && is_wording(value) {
             let reason = "words that a person may write too, and no name agrees".to_owned();
             self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
             return true;

@@ -29,6 +29,10 @@ pub struct Trace {
     pub metadata: Map<String, Value>,
 }
 
+/// The key of [`Trace::metadata`] under which importers keep, as a list of texts, where calls may be missing: a line
+/// that couldn't be read, or that a recorder lost. Nothing that needs the whole session is concluded then.
+pub const GAPS: &str = "calls_may_be_missing";
+
 /// One recorded call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {

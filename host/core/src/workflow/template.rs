@@ -125,12 +125,19 @@ impl fmt::Display for Template {
     }
 }
 
+/// Longest text of a template, in bytes: a person writes it, and finding where a reference ends may read it once for
+/// each brace.
+const MAX_TEXT: usize = 4096;
+
 impl FromStr for Template {
     type Err = InvalidReference;
 
     fn from_str(text: &str) -> Result<Template, InvalidReference> {
         let invalid = |rest: &str| InvalidReference { rest: rest.to_owned() };
         let mut rest = text.strip_prefix(PREFIX).ok_or_else(|| invalid(text))?;
+        if text.len() > MAX_TEXT {
+            return Err(invalid("a text of more than 4,096 bytes"));
+        }
         let mut parts = Vec::new();
         while let Some(at) = rest.find(['{', '}']) {
             let (before, brace) = rest.split_at_checked(at).ok_or_else(|| invalid(rest))?;

@@ -105,13 +105,16 @@ impl Server {
                 }
                 Ok(Event::Signal(signal)) => {
                     self.signal(signal);
-                    if signal == Signal::Terminate && ended.is_none() {
-                        wait.ask();
+                    match ended {
+                        None if signal == Signal::Terminate => wait.ask(),
+                        None => {}
+                        Some(_) => output_ended = true,
                     }
                 }
                 Ok(Event::Ended(status)) => {
                     ended = Some(status?);
-                    wait = Wait::default();
+                    // Something it left behind may go on writing for ever.
+                    wait = Wait { asked: true, ..Wait::default() };
                     wait.start(DRAIN);
                 }
                 Err(RecvTimeoutError::Timeout) if ended.is_none() => {

@@ -164,9 +164,8 @@ impl<'t> State<'t, '_> {
                 }
             };
             if !holds {
-                let wanted = crate::document::shown(wanted);
                 let message =
-                    format!("that doesn't give {wanted}, which recording {number} has there; leave it open");
+                    format!("that gives another value than recording {number} has there; leave it open");
                 return Err((Code::ReferenceUnknown, message));
             }
         }
@@ -206,10 +205,8 @@ impl<'t> State<'t, '_> {
         };
         match found {
             Ok(found) if same(&found, value) => Ok(said),
-            Ok(found) => {
-                let (found, value) = (crate::document::shown(&found), crate::document::shown(value));
-                Err((Code::ReferenceUnknown, format!("`{text}` gives {found}, recorded is {value}")))
-            }
+            // Neither value is shown: it may be a secret.
+            Ok(_) => Err((Code::ReferenceUnknown, format!("`{text}` gives another value than was recorded"))),
             Err(missing) => Err((Code::ReferenceUnknown, missing.to_string())),
         }
     }

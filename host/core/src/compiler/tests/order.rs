@@ -243,3 +243,37 @@ fn lookups_side_by_side_stand_in_one_layer() {
     let longest = ends.iter().copied().fold(0.0, f64::max);
     assert_eq!((durations.iter().sum::<f64>(), longest), (3480.0, 1910.0));
 }
+
+/// T03, T16: where a recorder lost a line, nothing says that what was read twice stayed the same.
+#[test]
+fn no_read_is_dropped_where_calls_may_be_missing() {
+    let call = |id: u32| {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "read_text_file", "arguments": {"path": "/a"}}});
+        let answer =
+            json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "x"}]}});
+        format!("{call}\n{answer}\n")
+    };
+    let cases = [
+        ("whole", String::new(), 1),
+        (
+            "broken off",
+            "{\"jsonrpc\": \"2.0\", \"id\": 2, \"method\": \"tools/call\", \"params\": {\n".to_owned(),
+            2,
+        ),
+        ("lost", "{\"missing_lines\": 2}\n".to_owned(), 2),
+        ("left out", "{\"ts\": 1, \"not_recorded\": \"too long\"}\n".to_owned(), 2),
+    ];
+    for (name, between, nodes) in cases {
+        let text = format!("{}{between}{}", call(1), call(3));
+        let imported = crate::trace::import::import_bytes(text.as_bytes(), &Default::default()).unwrap();
+        // The gap outlives the file that it was found in.
+        let trace = trace::from_value(&trace::to_json(&imported.trace)).unwrap();
+        let catalogs = vec![crate::catalog::Catalog::built_in().unwrap()];
+        let options = Options { catalogs, ..Options::default() };
+        let compiled = compile(trace, &options).unwrap();
+        assert_eq!(compiled.workflow.nodes.len(), nodes, "{name}");
+        let warned = compiled.report.notes.iter().any(|note| note.contains("calls may be missing"));
+        assert_eq!(warned, nodes == 2, "{name}: {:?}", compiled.report.notes);
+    }
+}

@@ -15,7 +15,7 @@ use super::{Format, ImportReport, Skipped, event_id, is_recordable_tool};
 use crate::code::Code;
 use crate::json::{Limits, kind};
 use crate::problem::{Place, Problem, Problems};
-use crate::trace::model::{Event, MAX_EVENTS, Status, Trace};
+use crate::trace::model::{Event, GAPS, MAX_EVENTS, Status, Trace};
 use crate::trace::time::Timestamp;
 
 /// Most skipped parts that a report lists; the rest is counted.
@@ -222,6 +222,8 @@ pub(super) struct Calls {
     reused: usize,
     /// Successes that nothing says.
     inferred: usize,
+    /// Where calls may be missing.
+    gaps: Vec<String>,
     report: ImportReport,
 }
 
@@ -229,6 +231,7 @@ impl Calls {
     pub(super) fn new(format: Format) -> Calls {
         Calls {
             format,
+            gaps: Vec::new(),
             entries: Vec::new(),
             keys: HashMap::new(),
             early: HashMap::new(),
@@ -257,6 +260,13 @@ impl Calls {
     }
 
     /// Says something about the recording as a whole.
+    /// Warns that calls may be missing, and keeps that in the trace: what a compiler may conclude depends on it.
+    pub(super) fn warn_of_gap(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        self.gaps.push(text.clone());
+        self.warn(text);
+    }
+
     pub(super) fn warn(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.report.warnings.len() < MAX_LISTED && !self.report.warnings.contains(&text) {
@@ -426,6 +436,9 @@ impl Calls {
         self.report.left_out = self.report.calls - events.len();
         self.warnings(events.len());
         let mut trace = Trace { metadata, events, ..Trace::default() };
+        if !self.gaps.is_empty() {
+            trace.metadata.insert(GAPS.into(), json!(self.gaps));
+        }
         trace.metadata.insert("format".into(), json!(self.format.as_str()));
         Ok((trace, self.report))
     }

@@ -167,7 +167,16 @@ impl Log {
                     let missing = map.get("missing_lines").and_then(Value::as_u64);
                     let reason = match missing {
                         Some(lines) => {
+                            calls.warn_of_gap(format!(
+                                "{place}: {lines} lines are missing here: calls may be missing"
+                            ));
                             format!("{lines} lines are missing: the recorder couldn't keep up here")
+                        }
+                        None if map.contains_key("not_recorded") => {
+                            calls.warn_of_gap(format!(
+                                "{place}: a line was not recorded: calls may be missing"
+                            ));
+                            "the recorder left the line out".to_owned()
                         }
                         None => "the entry holds no JSON-RPC message".to_owned(),
                     };

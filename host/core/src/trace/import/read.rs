@@ -294,14 +294,19 @@ impl<'o> Stream<'o> {
             calls.skip(place, format!("the line can't be read: {message} ({code})"));
         }
         if unreadable > 0 {
-            calls.warn(format!("{unreadable} lines can't be read and were left out: calls may be missing"));
+            calls.warn_of_gap(format!(
+                "{unreadable} lines can't be read and were left out: calls may be missing"
+            ));
         }
         for (number, length) in &self.long {
             let reason = format!("a line of {length} bytes, more than {}", self.options.line_bytes);
             calls.skip(Place::Line(*number), reason);
         }
         if !self.long.is_empty() {
-            calls.warn(format!("{} lines were too long to be read: calls may be missing", self.long.len()));
+            calls.warn_of_gap(format!(
+                "{} lines were too long to be read: calls may be missing",
+                self.long.len()
+            ));
         }
         if let Some(line) = self.partial {
             calls.skip(Place::Line(line), "the last line breaks off and was left out");
