@@ -131,7 +131,16 @@ impl std::error::Error for Problems {}
 
 /// `pointer` extended by one object key, escaped after RFC 6901.
 pub fn child(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+    // Compiling makes one for each value that it looks at, and hardly any key needs escaping.
+    let mut longer = String::with_capacity(pointer.len() + 1 + key.len());
+    longer.push_str(pointer);
+    longer.push('/');
+    if key.contains(['~', '/']) {
+        longer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+    } else {
+        longer.push_str(key);
+    }
+    longer
 }
 
 /// `pointer` extended by one array index.

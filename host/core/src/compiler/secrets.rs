@@ -48,6 +48,9 @@ pub(super) fn bind(given: &Map<String, Value>, inferred: &mut [Inferred]) -> Sec
         }
     }
     for node in inferred {
+        if node.arguments.find_in_literals(&redact::find_marker).is_none() {
+            continue;
+        }
         let mut arguments = std::mem::replace(&mut node.arguments, Expr::Literal(Value::Null));
         if let Some(bound) = secrets.expr(&arguments, "", "secret") {
             arguments = bound;

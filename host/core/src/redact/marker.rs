@@ -11,6 +11,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::problem::{child, item};
+
 /// How every marker begins.
 pub const START: &str = "[T2M-REDACTED:";
 
@@ -45,10 +47,10 @@ pub fn find_marker(value: &Value) -> Option<String> {
         Value::Array(list) => list
             .iter()
             .enumerate()
-            .find_map(|(index, value)| Some(crate::problem::item("", index) + &find_marker(value)?)),
+            .find_map(|(index, value)| find_marker(value).map(|inside| item("", index) + &inside)),
         Value::Object(map) => map.iter().find_map(|(key, value)| {
             let inside = if holds_marker(key) { Some(String::new()) } else { find_marker(value) };
-            Some(crate::problem::child("", key) + &inside?)
+            inside.map(|inside| child("", key) + &inside)
         }),
         _ => None,
     }

@@ -160,13 +160,12 @@ impl Expr {
         match self {
             Expr::Literal(value) => find(value),
             Expr::Ref(_) => None,
-            Expr::Object(members) => members
-                .iter()
-                .find_map(|(key, member)| Some(child("", key) + &member.find_in_literals(find)?)),
-            Expr::List(items) => items
-                .iter()
-                .enumerate()
-                .find_map(|(index, member)| Some(item("", index) + &member.find_in_literals(find)?)),
+            Expr::Object(members) => members.iter().find_map(|(key, member)| {
+                member.find_in_literals(find).map(|inside| child("", key) + &inside)
+            }),
+            Expr::List(items) => items.iter().enumerate().find_map(|(index, member)| {
+                member.find_in_literals(find).map(|inside| item("", index) + &inside)
+            }),
             Expr::Template(template) => template.find_in_texts(find),
         }
     }
