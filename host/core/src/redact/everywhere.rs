@@ -6,10 +6,10 @@
 //! **Invariant:** every form of one secret leads to the same marker; only one with quotes or backslashes, inside
 //! JSON inside JSON, may get another.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, Match, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
@@ -23,9 +23,15 @@ pub(super) struct Everywhere {
     forms: Vec<Known>,
 }
 
+/// Longest part of a form that is searched for, in bytes; the rest is compared where that is found. The search
+/// keeps some hundred bytes for each, and a secret may be a whole file.
+const MAX_SEARCHED: usize = 128;
+
 /// What a form stands for.
 struct Known {
     secret: usize,
+    /// What follows the part that is searched for.
+    rest: Vec<u8>,
     /// It counts only as a word of its own.
     as_word: bool,
     /// Characters before and behind it that hold a part of the secret too.
@@ -35,17 +41,19 @@ struct Known {
 impl Everywhere {
     /// `secrets` are those to be found, by number.
     pub(super) fn new<'s>(secrets: impl Iterator<Item = (usize, &'s str)>) -> Result<Everywhere, Problems> {
-        let mut texts: Vec<String> = Vec::new();
+        let mut texts: Vec<Vec<u8>> = Vec::new();
         let mut forms = Vec::new();
-        let mut known: HashMap<String, ()> = HashMap::new();
+        let mut known: HashSet<String> = HashSet::new();
         for (number, secret) in secrets {
             let as_word = is_wordlike(secret);
             let plain = forms_of(secret).into_iter().map(|form| (form, as_word, (0, 0)));
             let encoded = base64_of(secret).into_iter().map(|(form, around)| (form, false, around));
             for (form, as_word, around) in plain.chain(encoded) {
-                if known.insert(form.clone(), ()).is_none() {
-                    texts.push(form);
-                    forms.push(Known { secret: number, as_word, around });
+                if known.insert(form.clone()) {
+                    let mut searched = form.into_bytes();
+                    let rest = searched.split_off(searched.len().min(MAX_SEARCHED));
+                    texts.push(searched);
+                    forms.push(Known { secret: number, rest, as_word, around });
                 }
             }
         }
@@ -59,35 +67,56 @@ impl Everywhere {
         Ok(Everywhere { search: Some(search), forms })
     }
 
-    /// Where a text has secrets; spans may overlap.
+    /// Where a text has secrets; spans may overlap, but one inside another is left out.
     pub(super) fn find(&self, text: &str) -> Vec<(Range<usize>, usize)> {
         let Some(search) = &self.search else { return Vec::new() };
-        let mut found = Vec::new();
-        let mut add = |raw: Range<usize>, pattern: usize| {
-            let Some(Known { secret, as_word, around }) = self.forms.get(pattern) else { return };
-            if !as_word || (begins_here(text, raw.start) && ends_here(text, raw.end)) {
-                found.push((widened(text, raw, *around), *secret));
+        let mut found: Vec<(Range<usize>, usize)> = Vec::new();
+        let mut add = |raw: Range<usize>, known: &Known| {
+            if known.as_word && !(begins_here(text, raw.start) && ends_here(text, raw.end)) {
+                return;
+            }
+            let span = widened(text, raw, known.around);
+            let holds = |outer: &Range<usize>, inner: &Range<usize>| {
+                outer.start <= inner.start && inner.end <= outer.end
+            };
+            // Secrets that begin with each other are met in the order of their ends.
+            while found.last().is_some_and(|(last, _)| holds(&span, last)) {
+                found.pop();
+            }
+            if !found.last().is_some_and(|(last, _)| holds(last, &span)) {
+                found.push((span, known.secret));
             }
         };
         for hit in search.find_overlapping_iter(text) {
-            add(hit.range(), hit.pattern().as_usize());
+            if let Some((span, known)) = self.whole(&hit, text.as_bytes()) {
+                add(span, known);
+            }
         }
         for (decoded, origin) in [percent_decoded(text), unescaped(text)].into_iter().flatten() {
             for hit in search.find_overlapping_iter(&decoded) {
-                if let (Some(start), Some(end)) = (origin.get(hit.start()), origin.get(hit.end())) {
-                    add(*start..*end, hit.pattern().as_usize());
+                let Some((span, known)) = self.whole(&hit, &decoded) else { continue };
+                if let (Some(start), Some(end)) = (origin.get(span.start), origin.get(span.end)) {
+                    add(*start..*end, known);
                 }
             }
         }
         found
+    }
+
+    /// The whole form that begins with a hit, if the rest of it follows.
+    fn whole(&self, hit: &Match, bytes: &[u8]) -> Option<(Range<usize>, &Known)> {
+        let known = self.forms.get(hit.pattern().as_usize())?;
+        let follows = bytes.get(hit.end()..)?.starts_with(&known.rest);
+        follows.then_some((hit.start()..hit.end() + known.rest.len(), known))
     }
 }
 
 fn forms_of(secret: &str) -> Vec<String> {
     let escaped = json_escaped(secret);
     let twice = json_escaped(&escaped);
-    // In a query string a blank may be a plus.
-    vec![secret.to_owned(), escaped, twice, secret.replace(' ', "+")]
+    // Some writers of JSON escape a slash. In a query string a blank may be a plus.
+    let slashes = escaped.replace('/', "\\/");
+    vec![secret.to_owned(), slashes, escaped, twice, secret.replace(' ', "+")]
 }
 
 /// As it stands inside the quotes of a JSON text.
@@ -267,6 +296,7 @@ mod tests {
             ("a%20swordfish%20b", vec![1]),
             (r"a\u0020swordfish", vec![1]),
             ("xpass1234wordx", vec![2]),
+            (r#"{"a": "p\"a s\/1\nx9"}"#, vec![0]),
             (r"a \u0073wordfish b", vec![1]),
             (r"a \\u0073\\u0077ordfish b", vec![1]),
             (r"\u00zz swordfish", vec![1]),
@@ -277,6 +307,29 @@ mod tests {
             ("id=1234567", vec![3]),
         ] {
             assert_eq!(numbers(text), expected, "{text}");
+        }
+    }
+
+    /// T13: of a secret longer than what is searched for at once all is found, and its beginning alone isn't it;
+    /// of secrets that begin with each other the longest is.
+    #[test]
+    fn long_secrets_and_nested_ones_are_found_whole() {
+        let long: String = (0..500).map(|number| format!("{number:x}~")).collect();
+        let nested = ["Xq7z9Lm2pR", "Xq7z9Lm2pRXq7z9Lm2pR"];
+        let secrets = [(0, long.as_str()), (1, nested[0]), (2, nested[1])];
+        let everywhere = Everywhere::new(secrets.into_iter()).unwrap();
+        let (beginning, _) = long.split_at(200);
+        assert_eq!(everywhere.find(&format!("a {beginning} b")), []);
+        for (form, expected) in [
+            (long.clone(), 0),
+            (base64::engine::general_purpose::STANDARD.encode(&long), 0),
+            (long.replace('~', "%7E"), 0),
+            (nested[0].to_owned(), 1),
+            (nested[1].to_owned(), 2),
+        ] {
+            let found = everywhere.find(&format!("a {form} b"));
+            assert_eq!(found.first(), Some(&(2..2 + form.trim_end_matches('=').len(), expected)), "{form}");
+            assert_eq!(found.len(), 1, "{form}");
         }
     }
 
