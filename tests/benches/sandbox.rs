@@ -12,7 +12,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, NestedLimits, Origin, Registry, Trust};
+use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
 use t2m_core::effect::Effect;
 use t2m_core::policy::{Action, Policy};
 use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
@@ -27,14 +27,11 @@ fn dispatcher(plugin: &Arc<Plugin>) -> Arc<Dispatcher> {
     }
     let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
     Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin.registration(Trust::External)], &contracts)
-            .expect("the contracts are the plugin's own"),
         policy: Policy { effects, ..Policy::default() },
-        approvals: None,
-        guard: None,
-        events: None,
-        log: None,
-        nested: NestedLimits::default(),
+        ..DispatcherParts::new(
+            Registry::build([plugin.registration(Trust::External)], &contracts)
+                .expect("the contracts are the plugin's own"),
+        )
     })
 }
 

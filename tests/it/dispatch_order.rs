@@ -8,8 +8,7 @@ use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts, Review};
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
-    BoxFuture, CallError, CallRequest, Dispatcher, DispatcherParts, EventSink, Guard, NestedLimits, Origin,
-    Registry, Trust,
+    BoxFuture, CallError, CallRequest, Dispatcher, DispatcherParts, EventSink, Guard, Origin, Registry, Trust,
 };
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::event::{Event, Stage, StageOutcome};
@@ -89,13 +88,10 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
     }
     let stages = Arc::new(Stages::default());
     let dispatcher = Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin.registration(Trust::External)], &contracts).unwrap(),
         policy: Policy { effects: case.effects, ..Policy::default() },
-        approvals: None,
         guard: case.guard.map(|verdict| Arc::new(Says(verdict)) as Arc<dyn Guard>),
         events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
-        log: None,
-        nested: NestedLimits::default(),
+        ..DispatcherParts::new(Registry::build([plugin.registration(Trust::External)], &contracts).unwrap())
     });
     let node = Node {
         id: "node".parse().unwrap(),

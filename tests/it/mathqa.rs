@@ -7,8 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use t2m_core::compiler::{Claims, Options, compile};
 use t2m_core::contract::Contracts;
-use t2m_core::dispatch::{Dispatcher, DispatcherParts, NestedLimits, Registry, Trust};
-use t2m_core::policy::Policy;
+use t2m_core::dispatch::{Dispatcher, DispatcherParts, Registry, Trust};
 use t2m_core::tool::ToolDescriptor;
 use t2m_core::trace;
 use t2m_core::workflow::{bind_inputs, verify};
@@ -88,15 +87,7 @@ async fn compiled_programs_give_the_answers_of_the_set() {
     };
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let registry = Registry::build([plugin.registration(Trust::BuiltIn)], &Contracts::default()).unwrap();
-    let dispatcher = Dispatcher::new(DispatcherParts {
-        registry,
-        policy: Policy::default(),
-        approvals: None,
-        guard: None,
-        events: None,
-        log: None,
-        nested: NestedLimits::default(),
-    });
+    let dispatcher = Dispatcher::new(DispatcherParts::new(registry));
     let programs = programs();
     assert!(programs.len() >= 10);
     for program in &programs {

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{
-    CallError, CallRequest, Dispatcher, DispatcherParts, NestedLimits, Origin, Registry, Trust,
-};
+use t2m_core::dispatch::{CallError, CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
 use t2m_core::effect::Effect;
 use t2m_core::id::ToolName;
 use t2m_core::policy::{Action, Policy};
@@ -72,15 +70,7 @@ impl Host {
         let registry = Registry::build([plugin.registration(Trust::External)], &contracts).unwrap();
         let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
         let policy = Policy { effects, ..Policy::default() };
-        let dispatcher = Dispatcher::new(DispatcherParts {
-            registry,
-            policy,
-            approvals: None,
-            guard: None,
-            events: None,
-            log: None,
-            nested: NestedLimits::default(),
-        });
+        let dispatcher = Dispatcher::new(DispatcherParts { policy, ..DispatcherParts::new(registry) });
         Host { dispatcher }
     }
 
@@ -497,13 +487,8 @@ async fn a_call_gets_no_more_than_its_contracts_effect() {
         }
         let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
         let dispatcher = Dispatcher::new(DispatcherParts {
-            registry: Registry::build([registration], &Contracts::default()).unwrap(),
             policy: Policy { effects, ..Policy::default() },
-            approvals: None,
-            guard: None,
-            events: None,
-            log: None,
-            nested: NestedLimits::default(),
+            ..DispatcherParts::new(Registry::build([registration], &Contracts::default()).unwrap())
         });
         let answer = Host { dispatcher }.call("write", &path).await;
         assert_eq!(answer.is_ok(), written, "{effect}: {answer:?}");

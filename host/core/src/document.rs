@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -55,6 +56,24 @@ impl<'a> Fields<'a> {
     /// The pointer of one field.
     pub fn pointer(&self, key: &str) -> String {
         child(&self.pointer, key)
+    }
+
+    /// A name out of a list; absent is the default.
+    pub(crate) fn optional_name<T: Default + fmt::Display>(
+        &mut self,
+        key: &'static str,
+        parse: fn(&str) -> Option<T>,
+        all: &[T],
+    ) -> T {
+        let Some(text) = self.optional_text(key) else {
+            return T::default();
+        };
+        parse(text).unwrap_or_else(|| {
+            let names: Vec<String> = all.iter().map(|value| format!("`{value}`")).collect();
+            let message = format!("`{}` is not one of {}", text.escape_debug(), names.join(", "));
+            self.report.add(Code::FieldValue, self.pointer(key), message);
+            T::default()
+        })
     }
 
     /// A field that may be absent.

@@ -11,12 +11,10 @@ use serde_json::json;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
-    BoxFuture, ClearedCall, Dispatcher, DispatcherParts, NestedLimits, PluginTools, Registry, ToolBackend,
-    Trust,
+    BoxFuture, ClearedCall, Dispatcher, DispatcherParts, PluginTools, Registry, ToolBackend, Trust,
 };
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::id::{NodeId, PluginId, RunId, ToolName};
-use t2m_core::policy::Policy;
 use t2m_core::tool::{Reply, ToolDescriptor, ToolFailure, Usage};
 use t2m_core::workflow::{Expr, Node, Provenance, VerifiedWorkflow, Workflow, verify};
 use t2m_runtime::{Cancel, MemoryJournal, RunOptions, run};
@@ -50,15 +48,7 @@ fn dispatcher(tool: &ToolName) -> Arc<Dispatcher> {
         backend: Arc::new(Nothing),
         lacking: BTreeMap::new(),
     };
-    Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin], &Contracts::default()).unwrap(),
-        policy: Policy::default(),
-        approvals: None,
-        guard: None,
-        events: None,
-        log: None,
-        nested: NestedLimits::default(),
-    })
+    Dispatcher::new(DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap()))
 }
 
 fn workflow(tool: &ToolName, nodes: usize, chained: bool) -> Arc<VerifiedWorkflow> {

@@ -12,7 +12,7 @@ use t2m_core::code::Code;
 use t2m_core::contract::{Contract, Contracts, Review};
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
-    ApprovalGate, CallError, CallRequest, Dispatcher, DispatcherParts, NestedLimits, Origin, Registry, Trust,
+    ApprovalGate, CallError, CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust,
 };
 use t2m_core::id::{NodeId, PluginId, RunId, ToolName};
 use t2m_core::policy::Policy;
@@ -70,13 +70,9 @@ impl Bench {
         let tools = plugins::registration(&plugin, Trust::External, reads_only);
         let registry = Registry::build([tools], &own_contracts(&plugin))?;
         let dispatcher = Dispatcher::new(DispatcherParts {
-            registry,
             policy: setup.policy,
             approvals: setup.approvals,
-            guard: None,
-            events: None,
-            log: None,
-            nested: NestedLimits::default(),
+            ..DispatcherParts::new(registry)
         });
         Ok(Loaded { dispatcher, plugin })
     }

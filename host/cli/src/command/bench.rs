@@ -15,9 +15,8 @@ use t2m_core::benchmark::{self, Data, Dataflow, Machine, Measured};
 use t2m_core::code::Code;
 use t2m_core::compiler::Options;
 use t2m_core::contract::Contracts;
-use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, NestedLimits, Origin};
+use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, Origin};
 use t2m_core::id::{NodeId, RunId, ToolName};
-use t2m_core::policy::Policy;
 use t2m_core::workflow::{Workflow, bind_inputs, verify};
 use t2m_runtime::{Cancel, MemoryJournal, RunOptions};
 use tokio::runtime::Runtime;
@@ -151,15 +150,8 @@ impl Sandboxed {
             let described = plugins::describe(&sandbox, args, config).await?;
             Ok::<_, Failure>((plugins::load(&sandbox, args, config).await?, described))
         })?;
-        let dispatcher = Dispatcher::new(DispatcherParts {
-            registry: plugins::registry(&loaded, &Contracts::default())?,
-            policy: Policy::default(),
-            approvals: None,
-            guard: None,
-            events: None,
-            log: None,
-            nested: NestedLimits::default(),
-        });
+        let dispatcher =
+            Dispatcher::new(DispatcherParts::new(plugins::registry(&loaded, &Contracts::default())?));
         Ok(Sandboxed { runtime, dispatcher, described, runs: 0 })
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use t2m_core::approval::{Approval, ApprovalBook};
 use t2m_core::code::Code;
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{Clock, Dispatcher, DispatcherParts, EventSink, NestedLimits};
+use t2m_core::dispatch::{Clock, Dispatcher, DispatcherParts, EventSink};
 use t2m_core::event::Event;
 use t2m_core::id::RunId;
 use t2m_core::journal::NodeState;
@@ -146,16 +146,13 @@ impl Run {
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let loaded = plugins::load(&sandbox, &self.plugins, &config).await?;
         let dispatcher = Dispatcher::new(DispatcherParts {
-            registry: plugins::registry(&loaded, &contracts)?,
             policy: config.policy.clone(),
             approvals: Some(Arc::new(GivenApprovals::new(
                 given_approvals(&self.approve, self.approvals.as_deref())?,
                 clock,
             ))),
-            guard: None,
             events: events.clone(),
-            log: None,
-            nested: NestedLimits::default(),
+            ..DispatcherParts::new(plugins::registry(&loaded, &contracts)?)
         });
         let inputs = Arc::new(inputs);
         let mut blocked = preflight(&dispatcher, &workflow, &run, &inputs);

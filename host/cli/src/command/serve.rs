@@ -15,7 +15,7 @@ use std::sync::Arc;
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
-use t2m_core::dispatch::{ApprovalGate, Bound, CallLog, Clock, Dispatcher, DispatcherParts, NestedLimits};
+use t2m_core::dispatch::{ApprovalGate, Bound, CallLog, Clock, Dispatcher, DispatcherParts};
 use t2m_core::id::{PluginId, RunId, ToolName};
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_mcp::{Catalog, ToolServer, WorkflowRunner};
@@ -188,13 +188,10 @@ impl Serve {
         loaded.trust(&self.trust, &mut contracts)?;
         let given = given_approvals(&self.approve, self.approvals.as_deref())?;
         let dispatcher = Dispatcher::new(DispatcherParts {
-            registry: plugins::registry(&loaded, &contracts)?,
             policy: config.policy.clone(),
             approvals: Some(Arc::clone(approvals) as Arc<dyn ApprovalGate>),
-            guard: None,
-            events: None,
             log: recorder.clone().map(|recorder| recorder as Arc<dyn CallLog>),
-            nested: NestedLimits::default(),
+            ..DispatcherParts::new(plugins::registry(&loaded, &contracts)?)
         });
         tell_hidden(&dispatcher, &self.plugins, out);
         let mut runners: Vec<Arc<dyn WorkflowRunner>> = Vec::new();

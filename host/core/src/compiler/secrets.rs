@@ -51,11 +51,9 @@ pub(super) fn bind(given: &Map<String, Value>, inferred: &mut [Inferred]) -> Sec
         if node.arguments.find_in_literals(&redact::find_marker).is_none() {
             continue;
         }
-        let mut arguments = std::mem::replace(&mut node.arguments, Expr::Literal(Value::Null));
-        if let Some(bound) = secrets.expr(&arguments, "", "secret") {
-            arguments = bound;
+        if let Some(bound) = secrets.expr(&node.arguments, "", "secret") {
+            node.arguments = bound;
         }
-        node.arguments = arguments;
         for (pointer, reference) in std::mem::take(&mut secrets.bound) {
             node.decisions.retain(|decision| decision.pointer != pointer);
             node.decisions.push(Decision {

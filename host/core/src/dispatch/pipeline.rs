@@ -47,6 +47,21 @@ pub struct DispatcherParts {
     pub nested: NestedLimits,
 }
 
+impl DispatcherParts {
+    /// These tools under the default policy and limits. Nobody approves, guards, watches or keeps anything.
+    pub fn new(registry: Registry) -> DispatcherParts {
+        DispatcherParts {
+            registry,
+            policy: Policy::default(),
+            approvals: None,
+            guard: None,
+            events: None,
+            log: None,
+            nested: NestedLimits::default(),
+        }
+    }
+}
+
 /// The one way to call a tool.
 pub struct Dispatcher {
     parts: DispatcherParts,

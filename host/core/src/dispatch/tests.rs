@@ -226,14 +226,12 @@ fn run(setup: Setup) -> Ran {
     let stages = Arc::new(Stages::default());
     let guard = setup.guard.map(|verdict| Arc::new(Answer(verdict, AtomicU32::new(0))));
     let dispatcher = Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin], &contracts).unwrap(),
         policy: setup.policy,
         approvals: Some(Arc::new(Gate(Mutex::new(ApprovalBook::new(approvals))))),
         // `outer` only reads, and the guard of these tests expects writes.
         guard: guard.clone().filter(|_| setup.tool != "outer").map(|guard| guard as Arc<dyn Guard>),
         events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
-        log: None,
-        nested: NestedLimits::default(),
+        ..DispatcherParts::new(Registry::build([plugin], &contracts).unwrap())
     });
     let request = CallRequest {
         origin: Origin::Workflow { workflow, inputs: Arc::default() },
@@ -339,15 +337,8 @@ fn nested_calls_stop_at_their_depth() {
         backend: Arc::new(Deep),
         lacking: BTreeMap::new(),
     };
-    let dispatcher = Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin], &Contracts::default()).unwrap(),
-        policy: Policy::default(),
-        approvals: None,
-        guard: None,
-        events: None,
-        log: None,
-        nested: NestedLimits::default(),
-    });
+    let dispatcher =
+        Dispatcher::new(DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap()));
     let request = CallRequest {
         origin: Origin::Direct,
         run: RunId::new("r").unwrap(),

@@ -106,8 +106,8 @@ fn read_event(value: &Value, pointer: &str, report: &Report) -> Option<Event> {
     let started_at = time(&mut fields, "started_at", report);
     let ended_at = time(&mut fields, "ended_at", report);
     let duration_ms = duration(&mut fields, report);
-    let effect = named(&mut fields, "side_effect", Effect::parse, &Effect::ALL, report);
-    let idempotency = named(&mut fields, "idempotency", Idempotency::parse, &Idempotency::ALL, report);
+    let effect = fields.optional_name("side_effect", Effect::parse, &Effect::ALL);
+    let idempotency = fields.optional_name("idempotency", Idempotency::parse, &Idempotency::ALL);
     let dependencies = dependencies(&mut fields, id.as_ref(), report);
     let reads = texts(&mut fields, "reads", report);
     let writes = texts(&mut fields, "writes", report);
@@ -170,24 +170,6 @@ fn duration(fields: &mut Fields<'_>, report: &Report) -> Option<f64> {
     let message = format!("a duration is 0 or more, found {}", shown(value));
     report.add(Code::FieldValue, fields.pointer("duration_ms"), message);
     None
-}
-
-fn named<T: Default + Copy + std::fmt::Display>(
-    fields: &mut Fields<'_>,
-    key: &'static str,
-    parse: fn(&str) -> Option<T>,
-    all: &[T],
-    report: &Report,
-) -> T {
-    let Some(text) = fields.optional_text(key) else {
-        return T::default();
-    };
-    parse(text).unwrap_or_else(|| {
-        let names: Vec<String> = all.iter().map(|value| format!("`{value}`")).collect();
-        let message = format!("`{}` is not one of {}", text.escape_debug(), names.join(", "));
-        report.add(Code::FieldValue, fields.pointer(key), message);
-        T::default()
-    })
 }
 
 fn dependencies(fields: &mut Fields<'_>, own: Option<&NodeId>, report: &Report) -> Vec<NodeId> {

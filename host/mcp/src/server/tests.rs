@@ -6,7 +6,7 @@ use serde_json::json;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
-    BoxFuture, ClearedCall, DispatcherParts, NestedLimits, PluginTools, Registry, ToolBackend, Trust,
+    BoxFuture, ClearedCall, DispatcherParts, PluginTools, Registry, ToolBackend, Trust,
 };
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::id::PluginId;
@@ -47,13 +47,8 @@ fn server() -> ToolServer {
         lacking: BTreeMap::new(),
     };
     let dispatcher = Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin], &Contracts::default()).unwrap(),
         policy: Policy { effects: BTreeMap::new(), tools: BTreeMap::new() },
-        approvals: None,
-        guard: None,
-        events: None,
-        log: None,
-        nested: NestedLimits::default(),
+        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
     });
     let catalog = Catalog::new(dispatcher, [], &[]).unwrap();
     ToolServer::new(catalog, RunId::new("mcp").unwrap())

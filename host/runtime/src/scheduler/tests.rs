@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use t2m_core::contract::Contracts;
 use t2m_core::dispatch::{
-    BoxFuture, ClearedCall, DispatcherParts, NestedLimits, PluginTools, Registry, ToolBackend, Trust,
+    BoxFuture, ClearedCall, DispatcherParts, PluginTools, Registry, ToolBackend, Trust,
 };
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::id::{PluginId, ToolName};
@@ -110,13 +110,8 @@ fn dispatcher(tools: &Arc<Tools>, policy: Policy) -> Arc<Dispatcher> {
         lacking: BTreeMap::new(),
     };
     Dispatcher::new(DispatcherParts {
-        registry: Registry::build([plugin], &Contracts::default()).unwrap(),
         policy,
-        approvals: None,
-        guard: None,
-        events: None,
-        log: None,
-        nested: NestedLimits::default(),
+        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
     })
 }
 

@@ -183,8 +183,8 @@ impl Reader<'_> {
         };
         let after_at = fields.pointer("depends_on");
         let after: Vec<NodeId> = as_parsed_list(fields.optional_list("depends_on"), &after_at, report);
-        let effect = named(&mut fields, "side_effect", Effect::parse, &Effect::ALL, report);
-        let idempotency = named(&mut fields, "idempotency", Idempotency::parse, &Idempotency::ALL, report);
+        let effect = fields.optional_name("side_effect", Effect::parse, &Effect::ALL);
+        let idempotency = fields.optional_name("idempotency", Idempotency::parse, &Idempotency::ALL);
         let timeout_ms = timeout(&mut fields, report);
         if let (Some(id), Some(result)) = (&id, fields.optional("observed_result")) {
             self.about.results.insert(id.clone(), result.clone());
@@ -327,25 +327,6 @@ fn is_literal(expr: &Expr) -> bool {
 
 fn of(source: Source) -> Expr {
     Expr::Ref(Reference { source, path: Vec::new(), convert: None })
-}
-
-/// A name out of a list; absent is what the format says, unknown.
-fn named<T: Default + std::fmt::Display>(
-    fields: &mut Fields<'_>,
-    key: &'static str,
-    parse: fn(&str) -> Option<T>,
-    all: &[T],
-    report: &Report,
-) -> T {
-    let Some(text) = fields.optional_text(key) else {
-        return T::default();
-    };
-    parse(text).unwrap_or_else(|| {
-        let names: Vec<String> = all.iter().map(|value| format!("`{value}`")).collect();
-        let message = format!("`{}` is not one of {}", text.escape_debug(), names.join(", "));
-        report.add(Code::FieldValue, fields.pointer(key), message);
-        T::default()
-    })
 }
 
 fn timeout(fields: &mut Fields<'_>, report: &Report) -> Option<u64> {
