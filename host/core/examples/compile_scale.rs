@@ -1,4 +1,4 @@
-//! How compiling grows with the number of events: processor time and memory, as a table.
+//! How compiling grows with the number of events: time, processor time and memory, as a table.
 //!
 //! Owns the measurement of chained events with results of 20 leaves. Refuses to measure two sizes in one
 //! process, since the second would find the first one's memory.
@@ -9,6 +9,7 @@
 
 use std::io::Write as _;
 use std::process::Command;
+use std::time::Instant;
 
 use t2m_core::compiler::{Options, compile};
 use t2m_core::trace::Trace;
@@ -35,47 +36,53 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let named: Vec<usize> = arguments.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let sizes = if named.is_empty() { SIZES.to_vec() } else { named };
-    writeln!(out, "{:>8} {:>9} {:>9} {:>9} {:>9}", "events", "cpu s", "µs/event", "trace MB", "peak MB")?;
+    writeln!(
+        out,
+        "{:>8} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "events", "s", "µs/event", "cpu s", "trace MB", "peak MB"
+    )?;
     for size in sizes {
-        let (mut seconds, mut before, mut peak) = (f64::MAX, f64::MAX, f64::MAX);
+        let (mut seconds, mut cpu, mut before, mut peak) = (f64::MAX, f64::MAX, f64::MAX, f64::MAX);
         for _ in 0..ROUNDS {
             let output =
                 Command::new(std::env::current_exe()?).args(["--one", &size.to_string()]).output()?;
             let text = String::from_utf8(output.stdout)?;
             let figures: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-            let [used, started, most] = figures.as_slice() else {
+            let [took, used, started, most] = figures.as_slice() else {
                 return Err(String::from_utf8_lossy(&output.stderr).into());
             };
-            (seconds, before, peak) = (seconds.min(*used), before.min(*started), peak.min(*most));
+            (seconds, cpu) = (seconds.min(*took), cpu.min(*used));
+            (before, peak) = (before.min(*started), peak.min(*most));
         }
         let each = seconds * 1e6 / size as f64;
-        writeln!(out, "{size:>8} {seconds:>9.4} {each:>9.2} {before:>9.1} {peak:>9.1}")?;
+        writeln!(out, "{size:>8} {seconds:>9.4} {each:>9.2} {cpu:>9.4} {before:>9.1} {peak:>9.1}")?;
     }
     Ok(())
 }
 
-/// Seconds of this thread, and the memory in MB before and at most.
+/// Seconds, those of processors, and the memory in MB before and at most.
 fn measure(count: usize) -> Result<String, Box<dyn std::error::Error>> {
     // The system counts in hundredths of a second, so small sizes are repeated.
     let rounds = (20_000 / count).max(1);
     let mut traces: Vec<Trace> = (0..rounds).map(|_| chain(count)).collect();
     let before = memory("VmRSS:")?;
     let mut last = None;
-    let start = cpu_seconds()?;
+    let (clock, start) = (Instant::now(), cpu_seconds()?);
     while let Some(trace) = traces.pop() {
         last = Some(compile(
             trace,
             &Options { claims: t2m_core::compiler::Claims::Believe, ..Options::default() },
         ));
     }
-    let seconds = (cpu_seconds()? - start) / rounds as f64;
+    let seconds = clock.elapsed().as_secs_f64() / rounds as f64;
+    let cpu = (cpu_seconds()? - start) / rounds as f64;
     let compiled = last.ok_or("nothing was compiled")?;
     let compiled = compiled.map_err(|problems| problems.to_string())?;
     // The number of the second event is too small to be known again.
     if compiled.report.references + 3 != 2 * count {
         return Err(format!("{} references", compiled.report.references).into());
     }
-    Ok(format!("{seconds} {before} {}", memory("VmHWM:")?))
+    Ok(format!("{seconds} {cpu} {before} {}", memory("VmHWM:")?))
 }
 
 /// Processor time of this process outside the kernel, so that whatever else runs doesn't count.

@@ -8,6 +8,7 @@
 //! recorded arguments; a workflow for which this doesn't hold is never returned.
 
 mod align;
+mod asked;
 mod choice;
 mod dedup;
 mod facts;
@@ -34,6 +35,7 @@ use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, Known};
 use crate::code::Code;
+use crate::digest::Digest;
 use crate::document::Report;
 use crate::effect::{Effect, Idempotency};
 use crate::id::{NodeId, ToolName, allowed_tool_name};
@@ -222,23 +224,20 @@ pub fn compile(trace: Trace, options: &Options) -> Result<Compiled, Problems> {
 /// recording gives the ids and what was recorded. A reference has to hold in each; a literal that differs becomes
 /// an input. Other calls are suggestions in the workflow's provenance, and are refused if the nodes need them.
 pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Problems> {
-    let digests = traces.iter().map(trace::digest).collect();
+    let mut digests: Vec<Digest> = traces.iter().skip(1).map(trace::digest).collect();
     let several::Aligned { first: trace, mut others, columns } = several::align(traces, options)?;
     let mut inputs = trace.inputs.clone();
-    let mut front = self::front(&trace, options, &others, false)?;
-    if forget_varying_keys(&mut front) && front.relied_on_keys {
-        // Reads were dropped across writes that another run may turn against them.
-        front = self::front(&trace, options, &others, true)?;
-        forget_varying_keys(&mut front);
-    }
-    let Front { kept, mut dropped, declared, mut inferred, secrets, .. } = front;
+    let count = trace.events.len();
+    let (digest, front) = join(count, || trace::digest(&trace), || trusted_front(&trace, options, &others));
+    digests.insert(0, digest);
+    let Front { kept, mut dropped, declared, mut inferred, keyed, secrets, .. } = front?;
     if !others.is_empty() {
         let mut opened = several::Inputs::new(&mut inputs, &mut others);
         for (node, kept) in inferred.iter_mut().zip(&kept) {
             node.open(&mut opened, &kept.event.arguments, kept.position);
         }
     }
-    keys::flag(&kept, &others, &mut inferred, &|name| trace.inputs.contains_key(name));
+    keys::flag(keyed, &kept, &others, &mut inferred, &|name| trace.inputs.contains_key(name));
     let varying = match &columns {
         Some(columns) => {
             let view = vary::View { first: &trace, inputs: &inputs, others: &others, columns, kept: &kept };
@@ -288,15 +287,30 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
         let first = gaps.first().and_then(Value::as_str).unwrap_or_default();
         format!("calls may be missing from the recording, and then from the workflow too ({first}); no repeated read is dropped")
     });
-    let count = trace.events.len();
     lower::recorded(&mut workflow.nodes, &positions, trace.events);
-    lower::self_check(&inputs, &positions, &workflow)?;
+    let (checked, mut report) = join(
+        count,
+        || lower::self_check(&inputs, &positions, &workflow),
+        || summarise(&inputs, count, &workflow, &after),
+    );
+    checked?;
     lower::check_others(&others, &positions, &workflow)?;
-    let mut report = summarise(&inputs, count, &workflow, &after);
     report.recordings = varying.recordings;
     report.notes.extend(varying.notes);
     report.notes.extend(gaps);
     Ok(Compiled { workflow, report, confidence })
+}
+
+/// Events from which on a second thread is worth its start.
+const MANY_EVENTS: usize = 1000;
+
+/// Does two things, at the same time if there are many events.
+fn join<A: Send, B: Send>(
+    events: usize,
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    if events < MANY_EVENTS { (first(), second()) } else { rayon::join(first, second) }
 }
 
 /// What is known before nodes are put in order.
@@ -305,8 +319,24 @@ struct Front<'t> {
     dropped: Vec<(usize, Dropped)>,
     declared: Vec<Vec<u32>>,
     inferred: Vec<infer::Inferred>,
+    keyed: Vec<keys::Keyed>,
     secrets: secrets::Secrets,
     relied_on_keys: bool,
+}
+
+/// The same, without keys that follow from what another run may have otherwise.
+fn trusted_front<'t>(
+    trace: &'t Trace,
+    options: &Options,
+    others: &[several::Other],
+) -> Result<Front<'t>, Problems> {
+    let mut front = self::front(trace, options, others, false)?;
+    if forget_varying_keys(&mut front) && front.relied_on_keys {
+        // Reads were dropped across writes that another run may turn against them.
+        front = self::front(trace, options, others, true)?;
+        forget_varying_keys(&mut front);
+    }
+    Ok(front)
 }
 
 fn front<'t>(
@@ -326,9 +356,9 @@ fn front<'t>(
         return Err(Problem::at(Code::TraceEmpty, "/events", message).into());
     }
     let declared = declare(&kept, &alias)?;
-    let mut inferred = infer::infer(trace, others, &kept, &declared, options)?;
+    let (mut inferred, keyed) = infer::infer(trace, others, &kept, &declared, options)?;
     let secrets = secrets::bind(&trace.inputs, &mut inferred);
-    Ok(Front { kept, dropped, declared, inferred, secrets, relied_on_keys })
+    Ok(Front { kept, dropped, declared, inferred, keyed, secrets, relied_on_keys })
 }
 
 /// The nodes that each node's recording declares to need.
@@ -562,11 +592,8 @@ pub(crate) fn bind(data: &Map<String, Value>, bound: &BTreeMap<String, Reference
     if bound.is_empty() {
         return Expr::Literal(Value::Object(data.clone()));
     }
-    choice::members(
-        data,
-        "",
-        &bound.iter().map(|(pointer, reference)| (pointer.as_str(), Expr::Ref(reference.clone()))).collect(),
-    )
+    let bound = bound.iter().map(|(pointer, reference)| (pointer.as_str(), Expr::Ref(reference.clone())));
+    choice::members(data, "", &mut bound.collect())
 }
 
 /// For each event why it can't be a node, if so.

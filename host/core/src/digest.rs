@@ -6,11 +6,11 @@
 //! else does. One deviation from RFC 8785 keeps this true: integers beyond 2^53 are written in full, where
 //! the RFC rounds them to a double and two different numbers would look alike.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 use sha2::{Digest as _, Sha256};
 
 /// A SHA-256 digest, written `sha256:` and 64 lower-case hexadecimal digits.
@@ -100,7 +100,6 @@ impl From<Digest> for String {
 }
 
 /// A JSON value whose outer levels are put together from parts, to be digested without copying them.
-#[derive(Debug, Clone)]
 pub enum Parts<'a> {
     /// A value as it stands.
     Value(&'a Value),
@@ -109,16 +108,16 @@ pub enum Parts<'a> {
     /// A value made for this.
     Made(Value),
     /// An object's content.
-    Map(&'a serde_json::Map<String, Value>),
+    Map(&'a Map<String, Value>),
     /// An object of parts. A later member with the same key takes the earlier one's place.
     Object(Vec<(&'a str, Parts<'a>)>),
-    /// A list of parts.
-    List(Vec<Parts<'a>>),
+    /// A list of parts, made one after the other.
+    List(Box<dyn Iterator<Item = Parts<'a>> + 'a>),
 }
 
 impl Digest {
     /// Digest of the canonical form of the value that the parts make.
-    pub fn of_parts(parts: &Parts<'_>) -> Digest {
+    pub fn of_parts(parts: Parts<'_>) -> Digest {
         let (mut out, mut hasher) = (String::new(), Sha256::new());
         write_parts(parts, &mut out, &mut hasher);
         hasher.update(out.as_bytes());
@@ -129,7 +128,7 @@ impl Digest {
 /// Text that is gathered before it is hashed. A whole trace would stand in memory twice otherwise.
 const CHUNK: usize = 64 << 10;
 
-fn write_parts(parts: &Parts<'_>, out: &mut String, hasher: &mut Sha256) {
+fn write_parts(parts: Parts<'_>, out: &mut String, hasher: &mut Sha256) {
     if out.len() >= CHUNK {
         hasher.update(out.as_bytes());
         out.clear();
@@ -137,18 +136,17 @@ fn write_parts(parts: &Parts<'_>, out: &mut String, hasher: &mut Sha256) {
     match parts {
         Parts::Value(value) => write_value(value, out),
         Parts::Text(text) => write_string(text, out),
-        Parts::Made(value) => write_value(value, out),
-        Parts::Map(map) => {
-            write_members(map.iter().map(|(key, value)| (key.as_str(), value)), out, write_value)
-        }
-        Parts::Object(members) => {
-            let last: std::collections::BTreeMap<&str, &Parts<'_>> =
-                members.iter().map(|(key, part)| (*key, part)).collect();
-            write_members(last.into_iter(), out, |part, out| write_parts(part, out, hasher));
+        Parts::Made(value) => write_value(&value, out),
+        Parts::Map(map) => write_map(map, out),
+        Parts::Object(mut members) => {
+            members.reverse();
+            sort(&mut members);
+            members.dedup_by(|later, earlier| later.0 == earlier.0);
+            write_members(members, out, |part, out| write_parts(part, out, hasher));
         }
         Parts::List(list) => {
             out.push('[');
-            for (index, part) in list.iter().enumerate() {
+            for (index, part) in list.enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
@@ -159,20 +157,36 @@ fn write_parts(parts: &Parts<'_>, out: &mut String, hasher: &mut Sha256) {
     }
 }
 
+/// Sorts members, those with the same key staying as they stand. RFC 8785, 3.2.3: keys are sorted by their UTF-16
+/// code units. For ASCII that is the order of bytes.
+fn sort<T>(members: &mut [(&str, T)]) {
+    if members.iter().all(|(key, _)| key.is_ascii()) {
+        members.sort_by(|a, b| a.0.cmp(b.0));
+    } else {
+        members.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
+    }
+}
+
+fn write_map(map: &Map<String, Value>, out: &mut String) {
+    let members = map.iter().map(|(key, value)| (key.as_str(), value));
+    // Most objects need no list to sort: they keep their members in the order of bytes.
+    if map.keys().all(|key| key.is_ascii()) && map.keys().is_sorted() {
+        write_members(members, out, write_value);
+    } else {
+        let mut members: Vec<(&str, &Value)> = members.collect();
+        sort(&mut members);
+        write_members(members, out, write_value);
+    }
+}
+
+/// Writes members that are sorted.
 fn write_members<'k, T>(
-    members: impl Iterator<Item = (&'k str, T)>,
+    members: impl IntoIterator<Item = (&'k str, T)>,
     out: &mut String,
     mut write: impl FnMut(T, &mut String),
 ) {
-    // RFC 8785, 3.2.3: keys are sorted by their UTF-16 code units. For ASCII that is the order of bytes.
-    let mut entries: Vec<(&str, T)> = members.collect();
-    if entries.iter().all(|(key, _)| key.is_ascii()) {
-        entries.sort_by(|a, b| a.0.cmp(b.0));
-    } else {
-        entries.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));
-    }
     out.push('{');
-    for (index, (key, value)) in entries.into_iter().enumerate() {
+    for (index, (key, value)) in members.into_iter().enumerate() {
         if index > 0 {
             out.push(',');
         }
@@ -207,9 +221,7 @@ fn write_value(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Object(map) => {
-            write_members(map.iter().map(|(key, value)| (key.as_str(), value)), out, write_value);
-        }
+        Value::Object(map) => write_map(map, out),
     }
 }
 
@@ -219,7 +231,8 @@ fn write_number(number: &Number, out: &mut String) {
         // A JSON number is always finite.
         out.push_str(buffer.format(number.as_f64().unwrap_or_default()));
     } else {
-        out.push_str(&number.to_string());
+        // Writing to a string can't fail.
+        let _ = write!(out, "{number}");
     }
 }
 

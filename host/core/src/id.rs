@@ -2,10 +2,12 @@
 //!
 //! Owns the rules for each name. Refuses to make ids up: whoever needs one brings its text.
 //!
-//! **Invariant:** a value of these types always satisfies its rule, because each has one constructor.
+//! **Invariant:** a value of these types always satisfies its rule, because each has one constructor; copies share
+//! the text.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -40,14 +42,14 @@ macro_rules! name {
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(try_from = "String", into = "String")]
         #[schemars(with = "String")]
-        pub struct $type(String);
+        pub struct $type(Arc<str>);
 
         impl $type {
             /// Checks the rule and makes the value.
             pub fn new(text: impl Into<String>) -> Result<Self, InvalidName> {
                 let text = text.into();
                 if $check(&text) {
-                    Ok($type(text))
+                    Ok($type(text.into()))
                 } else {
                     let text = text.chars().take(MAX_ID_CHARS).collect::<String>().escape_debug().to_string();
                     Err(InvalidName { kind: $kind, rule: $rule, text })
@@ -75,7 +77,7 @@ macro_rules! name {
 
         impl From<$type> for String {
             fn from(name: $type) -> String {
-                name.0
+                name.0.as_ref().to_owned()
             }
         }
 

@@ -152,7 +152,11 @@ pub fn item(pointer: &str, index: usize) -> String {
 pub(crate) fn lookup<'v>(object: &'v Map<String, Value>, pointer: &str) -> Option<&'v Value> {
     let inside = pointer.strip_prefix('/')?;
     let (key, rest) = inside.split_at(inside.find('/').unwrap_or(inside.len()));
-    object.get(&key.replace("~1", "/").replace("~0", "~"))?.pointer(rest)
+    let found = match key.contains('~') {
+        true => object.get(&key.replace("~1", "/").replace("~0", "~")),
+        false => object.get(key),
+    };
+    if rest.is_empty() { found } else { found?.pointer(rest) }
 }
 
 /// The nearest known word, if one is near enough to be a slip of the finger.

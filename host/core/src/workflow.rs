@@ -28,8 +28,8 @@ pub use import::{ImportedWorkflow, WorkflowReport};
 pub(crate) use import::{from_workflow_ir, is_workflow_ir};
 pub use inputs::bind_inputs;
 pub use model::{
-    Decision, Dropped, EffectBasis, EffectSource, ImportedFrom, Input, MAX_NODES, Node, Provenance, Recorded,
-    Verdict, WORKFLOW_FORMAT, Wait, Workflow,
+    Decision, Dropped, EffectBasis, EffectSource, ImportedFrom, Input, MAX_NODES, Node, Provenance, Reason,
+    Recorded, Verdict, WORKFLOW_FORMAT, Wait, Workflow,
 };
 pub(crate) use parse::write_expr;
 pub use parse::{json_schema, parse, to_json};

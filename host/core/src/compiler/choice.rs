@@ -86,7 +86,7 @@ fn leave(pick: &Pick, inferred: &mut Inferred) {
     let Some(chosen) = decision.chosen.take() else { return };
     decision.candidates.insert(0, chosen);
     decision.verdict = Verdict::Choice;
-    decision.reasons = vec![if pick.named { NAMED } else { CHOSEN }.to_owned()];
+    decision.reasons = vec![if pick.named { NAMED } else { CHOSEN }.into()];
     let Some(list) = pick.within.and_then(|end| pick.taker.1.get(..end)) else { return };
     // Some items were chosen in the session. To bind the others would mix old values with new ones.
     let inside = |pointer: &str| pointer.strip_prefix(list).is_some_and(|rest| rest.starts_with('/'));
@@ -96,20 +96,20 @@ fn leave(pick: &Pick, inferred: &mut Inferred) {
         if decision.expr().is_some() {
             decision.verdict = Verdict::Choice;
             decision.candidates.splice(0..0, decision.chosen.take());
-            decision.reasons.push("other items of this list are choices of the session".to_owned());
+            decision.reasons.push("other items of this list are choices of the session".into());
         }
     }
 }
 
-/// An object in which some members are bound; the others are data.
-pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
+/// An object in which some members are bound; the others are data. What is bound is taken.
+pub(super) fn members(map: &Map<String, Value>, pointer: &str, bound: &mut BTreeMap<&str, Expr>) -> Expr {
     let members = map.iter().map(|(key, value)| (key.clone(), made(value, &child(pointer, key), bound)));
     Expr::Object(members.collect())
 }
 
-fn made(value: &Value, pointer: &str, bound: &BTreeMap<&str, Expr>) -> Expr {
-    if let Some(expr) = bound.get(pointer) {
-        return expr.clone();
+fn made(value: &Value, pointer: &str, bound: &mut BTreeMap<&str, Expr>) -> Expr {
+    if let Some(expr) = bound.remove(pointer) {
+        return expr;
     }
     if !(value.is_object() || value.is_array()) {
         return Expr::Literal(value.clone());

@@ -61,6 +61,7 @@ impl Facts {
             fill_all(templates, &event.arguments)
         };
         let filled_from = match known {
+            _ if reads.is_empty() && writes.is_empty() => Vec::new(),
             Some(_) => reads.iter().chain(writes).flat_map(|key| placeholders(key)).collect(),
             // A recorder writes down whole keys; which arguments they follow from isn't known.
             None => event.arguments.keys().cloned().collect(),

@@ -104,7 +104,7 @@ fn take(decision: &mut Decision, candidate: usize) {
         decision.candidates.insert(0, before);
     }
     decision.verdict = Verdict::Reference;
-    decision.reasons = vec!["the same value".to_owned(), FOR_IT.to_owned()];
+    decision.reasons = vec!["the same value".into(), FOR_IT.into()];
 }
 
 /// Whether formulas hold a number themselves: for halves, thirds, quarters, months, minutes, percent and thousands.
@@ -133,7 +133,7 @@ pub(super) fn doubt_inputs(kept: &[Kept<'_>], all: &mut [Inferred]) {
                 decision.candidates.extend(decision.chosen.take());
                 decision.candidates.rotate_right(1);
                 decision.verdict = Verdict::Ambiguous;
-                decision.reasons = vec![OWN.to_owned()];
+                decision.reasons = vec![OWN.into()];
             }
         }
         used.extend(here);

@@ -1,10 +1,12 @@
 //! Every value that an argument may come from, found by value.
 //!
-//! Owns the index over inputs and results: each leaf and container, also inside text that holds JSON, and
-//! the words of longer texts. Refuses to choose: that is `infer`'s, with `score`.
+//! Owns the index over inputs and results: each leaf and container that an argument may have as its value or
+//! hold in its text, also inside text that holds JSON, and the words of longer texts. Refuses to choose: that is
+//! `infer`'s, with `score`.
 //!
 //! **Invariant:** building the index and looking a value up take time linear in the size of what is
-//! indexed or looked up, however often a value occurs: a lookup looks at a bounded number of places.
+//! indexed or looked up, however often a value occurs: a lookup looks at a bounded number of places. Every value
+//! that is looked up was asked for before the first result was added.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,6 +15,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use serde_json::{Map, Number, Value};
 
+use super::asked::Asked;
+use super::keys::{self, Keyed, Kind};
 use super::names;
 use crate::workflow::{Convert, Reference, Source, Step};
 
@@ -24,9 +28,6 @@ const NONE: u32 = u32::MAX;
 /// Places looked at from the first occurrence on, and as many from the last one back. What a value that
 /// occurs more often means can't be told from its value.
 const LOOK: usize = 12;
-
-/// Most places that room is made for at once: the first results may be the largest by far.
-const MOST_FORESEEN: usize = 4 << 20;
 
 /// Shortest word of a text that may be a source.
 const MIN_WORD: usize = 4;
@@ -128,53 +129,67 @@ impl<'t> Names<'t> {
 }
 
 /// The index.
-#[derive(Default)]
 pub(super) struct Index<'t> {
+    /// Only what is asked for has a place, with what leads there.
+    asked: Asked,
     places: Vec<Place<'t>>,
     by_value: HashMap<u64, Bucket, BuildAsIs>,
     /// The first and last place of a value under one name, once more than [`LOOK`] places hold it.
     by_value_and_name: HashMap<u64, (u32, u32), BuildAsIs>,
     by_word: HashMap<u64, u32, BuildAsIs>,
+    keyed: Vec<KeyPlace<'t>>,
     /// How many places have their words in `by_word`. Most traces never ask for one.
     worded: usize,
     pub(super) names: Names<'t>,
 }
 
+/// A place of an object with a key that is asked for.
+struct KeyPlace<'t> {
+    place: u32,
+    key: &'t str,
+    kind: Kind,
+}
+
 /// Where a walk stands.
 #[derive(Clone, Copy)]
-struct Here {
+struct Here<'t> {
     source: u32,
     parent: u32,
     step: Way,
+    /// The key that leads here, and the nearest name above it.
+    key: Option<&'t str>,
     name: u32,
     around: u32,
     depth: u32,
     alone: bool,
 }
 
+impl Here<'_> {
+    /// The whole of a result.
+    fn top(source: u32) -> Self {
+        let (step, key) = (Way::Result, None);
+        Here { source, parent: NONE, step, key, name: NONE, around: NONE, depth: 0, alone: false }
+    }
+}
+
 impl<'t> Index<'t> {
-    /// Adds an input. `texts` are its texts that hold JSON, from [`json_texts`].
-    pub(super) fn add_input(&mut self, name: &'t str, value: &'t Value, texts: &'t [Value]) {
-        let here = Here {
-            source: INPUTS,
-            parent: NONE,
-            step: Way::Input,
-            name: self.names.intern(name),
-            around: NONE,
-            depth: 0,
-            alone: false,
-        };
-        self.walk(value, here, &mut texts.iter(), &|_| false);
+    pub(super) fn new(asked: Asked) -> Index<'t> {
+        Index {
+            asked,
+            places: Vec::new(),
+            by_value: HashMap::default(),
+            by_value_and_name: HashMap::default(),
+            by_word: HashMap::default(),
+            keyed: Vec::new(),
+            worded: 0,
+            names: Names::default(),
+        }
     }
 
-    /// Makes room for the rest, once `done` of `all` results are in: growing step by step copies everything again
-    /// and again, and needs the room of both copies.
-    pub(super) fn expect(&mut self, done: usize, all: usize) {
-        let more = |seen: usize| (seen / done.max(1) * all.saturating_sub(done)).min(MOST_FORESEEN);
-        // An eighth more, since the rest may be a little larger than what was seen.
-        let with_slack = |count: usize| count + count / 8;
-        self.places.reserve_exact(with_slack(more(self.places.len())));
-        self.by_value.reserve(more(self.by_value.len()));
+    /// Adds an input. `texts` are its texts that hold JSON, from [`json_texts`].
+    pub(super) fn add_input(&mut self, name: &'t str, value: &'t Value, texts: &'t [Value]) {
+        let here = Here { step: Way::Input, key: Some(name), ..Here::top(INPUTS) };
+        self.walk(value, here, &mut texts.iter(), &|_| false);
     }
 
     /// Adds the result of a node, which was given the values `given`.
@@ -185,78 +200,104 @@ impl<'t> Index<'t> {
         texts: &'t [Value],
         given: &dyn Fn(u64) -> bool,
     ) {
-        let here =
-            Here { source, parent: NONE, step: Way::Result, name: NONE, around: NONE, depth: 0, alone: true };
+        let here = Here { alone: true, ..Here::top(source) };
         self.walk(value, here, &mut texts.iter(), given);
     }
 
+    /// Adds what is asked for of a value. Returns its hash, and whether all leaves of it are echoes; nothing if
+    /// there are none.
     fn walk(
         &mut self,
         value: &'t Value,
-        here: Here,
+        here: Here<'t>,
         texts: &mut std::slice::Iter<'t, Value>,
         given: &dyn Fn(u64) -> bool,
     ) -> (u64, Option<bool>) {
-        let id = u32::try_from(self.places.len()).unwrap_or(NONE);
-        self.places.push(Place {
-            source: here.source,
-            value,
-            name: here.name,
-            around: here.around,
-            depth: here.depth,
-            alone: here.alone,
-            echo: false,
-            parent: here.parent,
-            step: here.step,
-            next: NONE,
-            previous: NONE,
-        });
-        let below = Here { parent: id, depth: here.depth + 1, ..here };
-        // Whether all leaves are echoes; nothing if there are none.
-        let mut echo = None;
+        let (typed, loose, echo, id) = match value {
+            Value::Object(_) | Value::Array(_) => {
+                let (id, below) = self.push(value, here);
+                let (hash, echo) = self.walk_members(value, below, texts, given);
+                (hash, hash, echo, id)
+            }
+            Value::String(text) if holds_json(text) => {
+                let (id, below) = self.push(value, here);
+                if let Some(inner) = texts.next().filter(|inner| !inner.is_null()) {
+                    self.walk(inner, Here { step: Way::Json, ..below }, &mut [].iter(), given);
+                }
+                let (typed, loose) = hashes(value);
+                (typed, loose, Some(given(loose)), id)
+            }
+            leaf => {
+                let (typed, loose) = hashes(leaf);
+                let is_asked = self.asked.holds(loose);
+                // The words of a text may be asked for instead.
+                if !is_asked && !has_words(leaf) {
+                    return (typed, Some(false));
+                }
+                (typed, loose, Some(is_asked && given(loose)), self.push(leaf, here).0)
+            }
+        };
+        if self.asked.holds(loose) {
+            self.link(loose, id, echo == Some(true));
+        } else if self.places.len() == id as usize + 1
+            && !has_words(value)
+            && self.keyed.last().is_none_or(|keyed| keyed.place != id)
+        {
+            self.places.pop();
+        }
+        (typed, echo)
+    }
+
+    fn walk_members(
+        &mut self,
+        value: &'t Value,
+        below: Here<'t>,
+        texts: &mut std::slice::Iter<'t, Value>,
+        given: &dyn Fn(u64) -> bool,
+    ) -> (u64, Option<bool>) {
+        let (mut sum, mut echo) = (0u64, None);
         let both = |a: Option<bool>, b: Option<bool>| a.zip(b).map(|(a, b)| a && b).or(a).or(b);
-        let (typed, loose) = match value {
+        match value {
             Value::Object(map) => {
-                let mut sum = 0u64;
+                let alone = below.alone && map.len() == 1;
                 for (key, child) in map {
-                    let name = self.names.intern(key);
-                    let step = Way::Key;
-                    let alone = here.alone && map.len() == 1;
-                    let below = Here { step, name, around: here.name, alone, ..below };
+                    let key_hash = text_hash(key);
+                    let loose = spelled_number(key).map_or(key_hash, |number| number_hash(&number));
+                    if below.source != INPUTS
+                        && self.asked.holds(loose)
+                        && let Some(kind) = keys::kind_of(map, key)
+                    {
+                        self.keyed.push(KeyPlace { place: below.parent, key, kind });
+                    }
+                    let below = Here { step: Way::Key, key: Some(key), around: below.name, alone, ..below };
                     let (hash, below) = self.walk(child, below, texts, given);
                     echo = both(echo, below);
-                    sum = sum.wrapping_add(member_hash(key, hash));
+                    sum = sum.wrapping_add(stir(key_hash, hash));
                 }
-                let hash = mix(5, sum);
-                (hash, hash)
+                (mix(5, sum), echo)
             }
             Value::Array(list) => {
-                let mut sum = 0u64;
                 for (index, child) in list.iter().enumerate() {
                     let step = Way::Index(u32::try_from(index).unwrap_or(NONE));
-                    let here = Here { step, alone: false, ..below };
-                    let (hash, below) = self.walk(child, here, texts, given);
+                    let (hash, below) = self.walk(child, Here { step, alone: false, ..below }, texts, given);
                     echo = both(echo, below);
                     sum = mix(sum, hash);
                 }
-                let hash = mix(6, sum);
-                (hash, hash)
+                (mix(6, sum), echo)
             }
-            scalar => {
-                let loose = loose_hash(scalar);
-                echo = Some(given(loose));
-                (typed_hash(scalar), loose)
-            }
-        };
-        if let Value::String(text) = value
-            && holds_json(text)
-            && let Some(inner) = texts.next().filter(|inner| !inner.is_null())
-        {
-            let below = Here { step: Way::Json, ..below };
-            self.walk(inner, below, &mut [].iter(), given);
+            _ => (0, None),
         }
-        self.link(loose, id, echo == Some(true));
-        (typed, echo)
+    }
+
+    /// Makes a place; returns where a walk stands in it.
+    fn push(&mut self, value: &'t Value, here: Here<'t>) -> (u32, Here<'t>) {
+        let id = u32::try_from(self.places.len()).unwrap_or(NONE);
+        let name = here.key.map_or(here.name, |key| self.names.intern(key));
+        let Here { source, parent, step, around, depth, alone, .. } = here;
+        let (echo, next, previous) = (false, NONE, NONE);
+        let place = Place { source, value, name, around, depth, alone, echo, parent, step, next, previous };
+        self.places.push(place);
+        (id, Here { parent: id, depth: depth + 1, key: None, name, ..here })
     }
 
     fn link(&mut self, hash: u64, id: u32, echo: bool) {
@@ -310,8 +351,9 @@ impl<'t> Index<'t> {
                 continue;
             }
             let id = u32::try_from(id).unwrap_or(NONE);
-            for word in words_of(text).filter(|word| word.len() < text.len()) {
-                self.by_word.entry(text_hash(word)).or_insert(id);
+            let words = words_of(text).filter(|word| word.len() < text.len()).map(text_hash);
+            for word in words.filter(|word| self.asked.holds(*word)) {
+                self.by_word.entry(word).or_insert(id);
             }
         }
         self.worded = self.places.len();
@@ -319,6 +361,7 @@ impl<'t> Index<'t> {
 
     /// Places with a value, in order, without repeats: the first and last few, and those under the same key.
     pub(super) fn find(&self, hash: u64, key: u32) -> Vec<u32> {
+        debug_assert!(self.asked.holds(hash), "a value is looked up that nobody asked for");
         let Some(bucket) = self.by_value.get(&hash) else {
             return Vec::new();
         };
@@ -339,8 +382,19 @@ impl<'t> Index<'t> {
         found
     }
 
+    /// The objects in results with a key that is asked for, in order.
+    pub(super) fn keyed(&self, node: impl Fn(u32) -> Option<Source>) -> Vec<Keyed> {
+        let keyed = self.keyed.iter().filter_map(|keyed| {
+            let object = self.reference(keyed.place, None, &node)?;
+            let (node, key) = (self.place(keyed.place)?.source, keyed.key.to_owned());
+            Some(Keyed { node, key, kind: keyed.kind, object })
+        });
+        keyed.collect()
+    }
+
     /// The first text that holds a word.
     pub(super) fn find_word(&mut self, word: &str) -> Option<u32> {
+        debug_assert!(self.asked.holds(text_hash(word)), "a word is looked up that nobody asked for");
         self.add_words();
         self.by_word.get(&text_hash(word)).copied()
     }
@@ -428,6 +482,12 @@ fn collect_texts(value: &Value, found: &mut Vec<Value>) {
     }
 }
 
+/// Whether a value is a text that may hold words other than itself.
+fn has_words(value: &Value) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    matches!(value, Value::String(text) if text.len() > MIN_WORD && !holds_json(text) && !text.bytes().all(is_inner))
+}
+
 fn holds_json(text: &str) -> bool {
     // Most texts are told apart by their last byte, without looking for blanks.
     if !text.ends_with(['}', ']', ' ', '\n', '\r', '\t']) {
@@ -460,12 +520,12 @@ fn stir(hash: u64, word: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-fn mix(a: u64, b: u64) -> u64 {
+pub(super) fn mix(a: u64, b: u64) -> u64 {
     stir(stir(9, a), b)
 }
 
-fn member_hash(key: &str, value: u64) -> u64 {
-    stir(bytes_hash(8, key.as_bytes()), value)
+pub(super) fn member_hash(key: &str, value: u64) -> u64 {
+    stir(text_hash(key), value)
 }
 
 fn bytes_hash(tag: u64, bytes: &[u8]) -> u64 {
@@ -496,7 +556,7 @@ impl Hasher for AsIs {
 
 pub(super) type BuildAsIs = BuildHasherDefault<AsIs>;
 
-fn text_hash(text: &str) -> u64 {
+pub(super) fn text_hash(text: &str) -> u64 {
     bytes_hash(4, text.as_bytes())
 }
 
@@ -537,6 +597,16 @@ pub(super) fn hash_of(map: &Map<String, Value>) -> u64 {
     let sum =
         map.iter().fold(0u64, |sum, (key, value)| sum.wrapping_add(member_hash(key, typed_hash(value))));
     mix(5, sum)
+}
+
+/// The hash of [`typed_hash`] and that of [`loose_hash`].
+pub(super) fn hashes(value: &Value) -> (u64, u64) {
+    let typed = typed_hash(value);
+    let loose = match value {
+        Value::String(text) => spelled_number(text).map_or(typed, |number| number_hash(&number)),
+        _ => typed,
+    };
+    (typed, loose)
 }
 
 /// A hash that a number shares with the text that spells it.

@@ -5,25 +5,29 @@
 //!
 //! **Invariant:** a value bound here resolves, from the recorded inputs and results, to the recorded value.
 
-mod parts;
+pub(super) mod parts;
 mod reason;
 mod settle;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::asked::Asked;
 use super::choice::{self, Pick};
 use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same};
+use super::keys::Keyed;
 use super::names::{ALIKE, SAME, STRONG};
 use super::score::{Doubt, Scored, Wanted, Weight, score, text_weight, weight};
 use super::several::{Inputs, Other};
-use super::{Kept, Options};
+use super::{Kept, MANY_EVENTS, Options};
 use super::{formula, repeat};
 use crate::effect::Effect;
 use crate::problem::{Problem, Problems, child, item};
 use crate::trace::Trace;
-use crate::workflow::{Decision, Expr, Reference, Source, Verdict};
+use crate::workflow::{Decision, Expr, Reason, Reference, Source, Verdict};
+use rayon::prelude::*;
 
 /// Most candidates that one decision names.
 const MAX_NAMED: usize = 4;
@@ -34,13 +38,10 @@ const CLOSE: f64 = 0.3;
 /// A text of this length is the same by identity, not by chance.
 const UNLIKELY_TEXT: usize = 6;
 
-/// Results after which the size of the index is foreseen.
-const SAMPLE: usize = 1024;
-
-/// The reason of what a person decided.
 /// Why a literal became an input.
 pub(super) const DIFFERS: &str = "the recordings differ in it and no result explains it";
 
+/// The reason of what a person decided.
 const BY_PERSON: &str = "accepted by a person";
 
 /// How the arguments of one node are made.
@@ -70,7 +71,6 @@ impl Inferred {
     /// Makes inputs of the literals that differ between recordings.
     pub(super) fn open(&mut self, inputs: &mut Inputs<'_>, recorded: &Map<String, Value>, position: usize) {
         for (pointer, reference) in inputs.open(&mut self.arguments, recorded, position) {
-            let reason = DIFFERS.to_owned();
             let mut candidates = Vec::new();
             let mut at = 0;
             self.decisions.retain(|decision| {
@@ -88,7 +88,7 @@ impl Inferred {
             });
             candidates.truncate(MAX_NAMED);
             let (verdict, chosen) = (Verdict::Input, Some(reference));
-            let reasons = vec![reason];
+            let reasons = vec![DIFFERS.into()];
             self.decide(Decision { pointer, verdict, chosen, template: None, candidates, reasons }, 1.0);
         }
     }
@@ -108,7 +108,7 @@ impl Inferred {
         self.arguments = if bound.is_empty() {
             Expr::Literal(Value::Object(arguments.clone()))
         } else {
-            choice::members(arguments, "", &bound)
+            choice::members(arguments, "", &mut bound)
         };
         self.sources.sort_unstable();
         self.sources.dedup();
@@ -125,20 +125,22 @@ impl Inferred {
     }
 }
 
-/// Decides for every kept event. `declared` holds each one's declared dependencies.
+/// Decides for every kept event, and finds the objects of which an argument may be a key. `declared` holds each
+/// one's declared dependencies.
 pub(super) fn infer(
     trace: &Trace,
     others: &[Other],
     kept: &[Kept<'_>],
     declared: &[Vec<u32>],
     options: &Options,
-) -> Result<Vec<Inferred>, Problems> {
+) -> Result<(Vec<Inferred>, Vec<Keyed>), Problems> {
     let input_texts: Vec<Vec<Value>> = trace.inputs.values().map(json_texts).collect();
-    let result_texts: Vec<Vec<Value>> = kept.iter().map(|kept| json_texts(&kept.event.result)).collect();
+    // Filled one by one: what was just looked at for them is still near when it is indexed.
+    let result_texts: Vec<OnceCell<Vec<Value>>> = kept.iter().map(|_| OnceCell::new()).collect();
     let mut state = State {
         kept,
         others,
-        index: Index::default(),
+        index: Index::new(Asked::of(kept)),
         tools: Vec::with_capacity(kept.len()),
         given: HashMap::default(),
         bound: HashMap::default(),
@@ -153,8 +155,7 @@ pub(super) fn infer(
     }
     let mut all: Vec<Inferred> = Vec::with_capacity(kept.len());
     let mut own: Vec<u64> = Vec::new();
-    for (at, ((kept_event, texts), declared)) in kept.iter().zip(&result_texts).zip(declared).enumerate() {
-        let node = u32::try_from(at).unwrap_or(INPUTS);
+    for (node, ((kept_event, texts), declared)) in (0..).zip(kept.iter().zip(&result_texts).zip(declared)) {
         let tool = state.index.names.intern(&kept_event.event.tool);
         state.tools.push(tool);
         let inferred = state.node(node, kept_event, declared);
@@ -166,10 +167,8 @@ pub(super) fn infer(
         own.sort_unstable();
         state.remember(node, kept_event, all.last());
         let given = |hash| own.binary_search(&hash).is_ok();
-        state.index.add_result(node, &kept_event.event.result, texts, &given);
-        if at + 1 == SAMPLE {
-            state.index.expect(SAMPLE, kept.len());
-        }
+        let result = &kept_event.event.result;
+        state.index.add_result(node, result, texts.get_or_init(|| json_texts(result)), &given);
     }
     let mut problems = std::mem::take(&mut state.problems);
     problems.extend(settle::unused(&state.accept, kept));
@@ -180,10 +179,11 @@ pub(super) fn infer(
     }
     formula::give_use(kept, &mut all, |id| state.numbers.get(id).copied());
     formula::doubt_inputs(kept, &mut all);
-    for (inferred, kept) in all.iter_mut().zip(kept) {
-        inferred.finish(&kept.event.arguments, |id| state.numbers.get(id).copied());
-    }
-    Ok(all)
+    let numbers = &state.numbers;
+    all.par_iter_mut().zip(kept).with_min_len(MANY_EVENTS).for_each(|(inferred, kept)| {
+        inferred.finish(&kept.event.arguments, |id| numbers.get(id).copied());
+    });
+    Ok((all, state.index.keyed(|node| state.source(node))))
 }
 
 /// The number of each node.
@@ -336,16 +336,16 @@ impl<'t> State<'t, '_> {
         let best = if by_person { first } else { self.preferred(value, &ranked).unwrap_or(first) };
         // Also where recordings differ: what a person asks for differs too, and comes back in results.
         if !by_person && best.likeness < ALIKE && is_wording(value) {
-            let reason = "words that a person may write too, and no name agrees".to_owned();
-            self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
+            let reason = "words that a person may write too, and no name agrees";
+            self.leave(pointer, Verdict::Literal, &ranked, reason.into(), frame);
             return true;
         }
         if !by_person && best.doubt == Some(Doubt::Restated) {
             if is_container {
                 return false;
             }
-            let reason = "so common a value in what a write returned restates the state".to_owned();
-            self.leave(pointer, Verdict::Literal, &ranked, reason, frame);
+            let reason = "so common a value in what a write returned restates the state";
+            self.leave(pointer, Verdict::Literal, &ranked, reason.into(), frame);
             return true;
         }
         // Sources that agree wherever recordings differ are one and the same as far as anybody has seen.
@@ -356,7 +356,7 @@ impl<'t> State<'t, '_> {
             if is_container {
                 return false;
             }
-            self.leave(pointer, Verdict::Ambiguous, &ranked, reason, frame);
+            self.leave(pointer, Verdict::Ambiguous, &ranked, reason.into(), frame);
             return true;
         }
         let Some(chosen) = self.reference(&best) else { return false };
@@ -365,7 +365,7 @@ impl<'t> State<'t, '_> {
         }
         let mut reasons = self.reasons(value, &best, &ranked);
         if by_person {
-            reasons.push(BY_PERSON.to_owned());
+            reasons.push(BY_PERSON.into());
         } else {
             let decision = frame.made.decisions.len();
             let steps = self.index.items_of(best.place);
@@ -526,7 +526,7 @@ impl<'t> State<'t, '_> {
         pointer: &str,
         verdict: Verdict,
         ranked: &[Scored],
-        reason: String,
+        reason: Reason,
         frame: &mut Frame<'_>,
     ) {
         let decision = Decision {
@@ -552,24 +552,24 @@ impl<'t> State<'t, '_> {
         ranked.iter().take(MAX_NAMED).filter_map(|scored| self.reference(scored)).collect()
     }
 
-    fn reasons(&self, value: &Value, best: &Scored, ranked: &[Scored]) -> Vec<String> {
+    fn reasons(&self, value: &Value, best: &Scored, ranked: &[Scored]) -> Vec<Reason> {
         let mut reasons = Vec::new();
         reasons.push(match (best.convert, value) {
-            (Some(_), _) => "the same value, converted between number and text".to_owned(),
-            (None, Value::Array(_) | Value::Object(_)) => "the same content as a whole".to_owned(),
-            (None, _) => "the same value".to_owned(),
+            (Some(_), _) => "the same value, converted between number and text".into(),
+            (None, Value::Array(_) | Value::Object(_)) => "the same content as a whole".into(),
+            (None, _) => "the same value".into(),
         });
         if best.likeness >= STRONG {
-            reasons.push("the names agree".to_owned());
+            reasons.push("the names agree".into());
         } else if best.likeness >= 0.3 {
-            reasons.push("the names are alike".to_owned());
+            reasons.push("the names are alike".into());
         }
         if best.declared {
-            reasons.push("the event declares that it depends on this one".to_owned());
+            reasons.push("the event declares that it depends on this one".into());
         }
         let others = ranked.iter().filter(|other| other.source != best.source).count();
         if others > 0 {
-            reasons.push(format!("{others} later or weaker places hold the value too"));
+            reasons.push(format!("{others} later or weaker places hold the value too").into());
         }
         reasons
     }
@@ -597,7 +597,7 @@ fn suggestion(pointer: &str, candidates: Vec<Reference>, reason: String) -> Deci
         chosen: None,
         template: None,
         candidates,
-        reasons: vec![reason],
+        reasons: vec![reason.into()],
     }
 }
 

@@ -16,7 +16,6 @@ use std::mem::{Discriminant, discriminant};
 use serde_json::{Map, Value};
 
 use super::Kept;
-use super::index::json_texts;
 use super::infer::Inferred;
 use super::names::{ALIKE, likeness, words};
 use super::score::{Weight, weight};
@@ -53,8 +52,17 @@ struct Sought {
     filter: Vec<bool>,
 }
 
+/// An object in a result with a key that an argument may be. They come in the order of nodes.
+pub(super) struct Keyed {
+    pub(super) node: u32,
+    pub(super) key: String,
+    pub(super) kind: Kind,
+    pub(super) object: Reference,
+}
+
 /// Flags every unexplained argument that is a key. `is_input` knows the inputs that were recorded.
 pub(super) fn flag(
+    keyed: Vec<Keyed>,
     all_kept: &[Kept<'_>],
     others: &[Other],
     all: &mut [Inferred],
@@ -76,9 +84,13 @@ pub(super) fn flag(
     if sought.all.is_empty() {
         return;
     }
-    for (node, kept) in all_kept.iter().enumerate() {
+    let everywhere = |wanted: &Wanted, object: &Reference| holds_everywhere(all_kept, others, wanted, object);
+    let mut keyed = keyed.into_iter().peekable();
+    for (node, kept) in (0..).zip(all_kept) {
         kept.event.arguments.values().for_each(|value| sought.give(value));
-        sought.walk(&Here { node, kept: all_kept, others }, &kept.event.result, &mut Vec::new());
+        while let Some(keyed) = keyed.next_if(|keyed| keyed.node == node) {
+            sought.offer(keyed, &everywhere);
+        }
     }
     for wanted in sought.all.into_iter().filter(|wanted| !wanted.found.is_empty()) {
         let Some(inferred) = all.get_mut(wanted.node) else { continue };
@@ -89,7 +101,7 @@ pub(super) fn flag(
                     decision.verdict = Verdict::Choice;
                     decision.reasons.clear();
                 }
-                decision.reasons.push(REASON.to_owned());
+                decision.reasons.push(REASON.into());
             }
             None => {
                 inferred.decisions.push(Decision {
@@ -98,7 +110,7 @@ pub(super) fn flag(
                     chosen: None,
                     candidates: wanted.found,
                     template: None,
-                    reasons: vec![REASON.to_owned()],
+                    reasons: vec![REASON.into()],
                 });
                 inferred.confidence.push(0.0);
             }
@@ -145,119 +157,67 @@ impl Sought {
         }
     }
 
+    /// No means that it isn't sought.
+    fn is_like_any(&self, text: &str) -> bool {
+        text.len() <= MAX_KEY && self.filter.get(slot(text)) == Some(&true)
+    }
+
     fn give(&mut self, value: &Value) {
         match value {
             Value::Array(list) => list.iter().for_each(|value| self.give(value)),
             Value::Object(map) => map.values().for_each(|value| self.give(value)),
             scalar => {
-                if let Some(text) = as_key(scalar).filter(|text| self.by_text.contains_key(text)) {
-                    self.given.insert(text);
-                }
+                // Few values are sought, and most others are told apart without making a text of them.
+                let is_like = match scalar {
+                    Value::String(text) => self.is_like_any(text),
+                    other => other.is_number(),
+                };
+                let text = is_like.then(|| as_key(scalar)).flatten();
+                self.given.extend(text.filter(|text| self.by_text.contains_key(text)));
             }
         }
     }
 
-    /// Looks through the result of a node.
-    fn walk<'v>(&mut self, here: &Here<'_>, value: &'v Value, path: &mut Vec<Way<'v>>) {
-        match value {
-            Value::Object(map) => {
-                for (key, value) in map {
-                    self.look(here, map, key, path);
-                    path.push(Way::Key(key));
-                    self.walk(here, value, path);
-                    path.pop();
-                }
-            }
-            Value::Array(list) => {
-                for (index, value) in list.iter().enumerate() {
-                    path.push(Way::Index(index));
-                    self.walk(here, value, path);
-                    path.pop();
-                }
-            }
-            Value::String(_) => {
-                if let Some(inner) = json_texts(value).first().filter(|inner| !inner.is_null()) {
-                    let mut path: Vec<Way<'_>> = path.clone();
-                    path.push(Way::Json);
-                    self.walk(here, inner, &mut path);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn look(&mut self, here: &Here<'_>, map: &Map<String, Value>, key: &str, path: &[Way<'_>]) {
-        if key.len() > MAX_KEY || self.filter.get(slot(key)) != Some(&true) {
+    /// Offers an object to the arguments of later nodes that are a key of it.
+    fn offer(&mut self, keyed: Keyed, everywhere: &dyn Fn(&Wanted, &Reference) -> bool) {
+        if self.given.contains(&keyed.key) {
             return;
         }
-        let Some(numbers) = self.by_text.get(key) else { return };
-        if self.given.contains(key) {
-            return;
-        }
-        let Some(kind) = kind_of(map, key) else { return };
-        for number in numbers {
+        for number in self.by_text.get(&keyed.key).into_iter().flatten() {
             let Some(wanted) = self.all.get_mut(*number) else { continue };
-            if wanted.node <= here.node || wanted.found.len() >= MAX_NAMED {
+            if wanted.node <= keyed.node as usize || wanted.found.len() >= MAX_NAMED {
                 continue;
             }
-            let Some(reference) = here.reference(path) else { continue };
-            let agrees = kind == Kind::Map || names_agree(&wanted.pointer, path);
-            if agrees && here.holds_everywhere(wanted, &reference) {
-                wanted.found.push(reference);
+            let agrees = keyed.kind == Kind::Map || names_agree(&wanted.pointer, &keyed.object.path);
+            if agrees && everywhere(wanted, &keyed.object) {
+                wanted.found.push(keyed.object.clone());
             }
         }
     }
 }
 
-/// The result that is looked through.
-struct Here<'a> {
-    node: usize,
-    kept: &'a [Kept<'a>],
-    others: &'a [Other],
-}
-
-/// One step, borrowed: most ways are walked for nothing.
-#[derive(Clone, Copy)]
-enum Way<'v> {
-    Key(&'v str),
-    Index(usize),
-    Json,
-}
-
-impl Here<'_> {
-    fn reference(&self, path: &[Way<'_>]) -> Option<Reference> {
-        let step = |way: &Way<'_>| match way {
-            Way::Key(key) => Step::Key((*key).to_owned()),
-            Way::Index(index) => Step::Index(*index),
-            Way::Json => Step::ParseJson,
-        };
-        let source = Source::Node(self.kept.get(self.node)?.event.id.clone());
-        Some(Reference { source, path: path.iter().map(step).collect(), convert: None })
-    }
-
-    /// Whether each further recording's value is a key of the same object there, if it has the value.
-    fn holds_everywhere(&self, wanted: &Wanted, reference: &Reference) -> bool {
-        let Some(position) = self.kept.get(wanted.node).map(|kept| kept.position) else { return false };
-        let Source::Node(id) = &reference.source else { return false };
-        self.others.iter().all(|other| {
-            let Some(value) = other.argument(position, &wanted.pointer) else { return true };
-            let object = reference.follow(other.results.get(id));
-            let object = object.as_ref().ok().and_then(|object| object.as_object());
-            as_key(value).zip(object).is_some_and(|(key, object)| object.contains_key(&key))
-        })
-    }
+/// Whether each further recording's value is a key of the same object there, if it has the value.
+fn holds_everywhere(kept: &[Kept<'_>], others: &[Other], wanted: &Wanted, object: &Reference) -> bool {
+    let Some(position) = kept.get(wanted.node).map(|kept| kept.position) else { return false };
+    let Source::Node(id) = &object.source else { return false };
+    others.iter().all(|other| {
+        let Some(value) = other.argument(position, &wanted.pointer) else { return true };
+        let found = object.follow(other.results.get(id));
+        let found = found.as_ref().ok().and_then(|found| found.as_object());
+        as_key(value).zip(found).is_some_and(|(key, found)| found.contains_key(&key))
+    })
 }
 
 /// How sure it is that an object's keys are data.
-#[derive(PartialEq, Eq)]
-enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
     Map,
     /// One entry under a plain word may be a field, too.
     Perhaps,
 }
 
 /// Nothing if the keys are the names of fields.
-fn kind_of(map: &Map<String, Value>, key: &str) -> Option<Kind> {
+pub(super) fn kind_of(map: &Map<String, Value>, key: &str) -> Option<Kind> {
     let kind = |value: &Value| -> Discriminant<Value> { discriminant(value) };
     let first = map.get(key)?;
     let plain = key.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
@@ -269,10 +229,10 @@ fn kind_of(map: &Map<String, Value>, key: &str) -> Option<Kind> {
 }
 
 /// Whether the argument is named like the map.
-fn names_agree(pointer: &str, path: &[Way<'_>]) -> bool {
+fn names_agree(pointer: &str, path: &[Step]) -> bool {
     let name = pointer.rsplit('/').find(|name| name.parse::<usize>().is_err()).unwrap_or_default();
-    let map = path.iter().rev().find_map(|way| match way {
-        Way::Key(key) => Some(*key),
+    let map = path.iter().rev().find_map(|step| match step {
+        Step::Key(key) => Some(key),
         _ => None,
     });
     map.is_some_and(|map| likeness(&words(name), &words(map), &[]) >= ALIKE)

@@ -8,12 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use super::index::same;
 use super::order::Waits;
 use super::several::Other;
-use super::{Kept, observed};
+use super::{Kept, MANY_EVENTS, observed};
 use crate::code::Code;
 use crate::problem::{Problem, Problems, item};
 use crate::trace::Event;
@@ -75,18 +76,18 @@ pub(super) fn self_check(
         Source::Input(name) => inputs.get(name),
         Source::Node(id) => results.get(id.as_str()).copied(),
     };
-    let mut problems = Vec::new();
-    for (position, node) in positions.iter().zip(&workflow.nodes) {
+    let nodes = positions.par_iter().zip(&workflow.nodes).with_min_len(MANY_EVENTS);
+    let problems = nodes.filter_map(|(position, node)| {
         let recorded = node.recorded.as_ref().map(|recorded| &recorded.arguments);
         let message = match recorded.map(|recorded| makes_members(&node.arguments, recorded, &start)) {
-            Some(Ok(true)) => continue,
+            Some(Ok(true)) => return None,
             Some(Ok(false)) | None => "the compiled arguments differ from the recorded ones".to_owned(),
             Some(Err(error)) => error.to_string(),
         };
         let at = format!("{}/arguments", item("/events", *position));
-        problems.push(Problem::at(Code::CompileMismatch, at, message));
-    }
-    Problems::from_list(problems)
+        Some(Problem::at(Code::CompileMismatch, at, message))
+    });
+    Problems::from_list(problems.collect())
 }
 
 /// The recorded result of each node.

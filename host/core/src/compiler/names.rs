@@ -43,13 +43,14 @@ pub(super) fn words(name: &str) -> Vec<String> {
 
 /// How well a source with the words `key`, standing below things with the words `around`, fits an argument
 /// with the words `wanted`.
-pub(super) fn likeness(wanted: &[String], key: &[String], around: &[&[String]]) -> f64 {
+pub(super) fn likeness<'w>(wanted: &'w [String], key: &'w [String], around: &[&[String]]) -> f64 {
     let (Some(wanted_head), Some(key_head)) = (wanted.last(), key.last()) else {
         return 0.0;
     };
     let is_same = |(a, b): (&String, &String)| a == b || abbreviates(a, b) || abbreviates(b, a);
     let abbreviated = wanted.len() == key.len() && wanted.iter().zip(key).all(is_same);
-    if abbreviated || (wanted.concat() == key.concat()) {
+    let bytes = |words: &'w [String]| words.iter().flat_map(|word| word.bytes());
+    if abbreviated || bytes(wanted).eq(bytes(key)) {
         return 1.0;
     }
     let in_key = |word: &String| key.contains(word);

@@ -55,7 +55,7 @@ impl Own {
         let (kept, dropped, alias, _) = select(trace, options, &[], false, &report);
         report.finish(Some(()))?;
         let declared = declare(&kept, &alias)?;
-        let inferred = super::infer::infer(trace, &[], &kept, &declared, options)?;
+        let (inferred, _) = super::infer::infer(trace, &[], &kept, &declared, options)?;
         let position = |node: u32| kept.get(node as usize).map(|kept: &Kept<'_>| kept.position);
         let mut calls: BTreeMap<usize, OwnCall> = BTreeMap::new();
         for ((kept, declared), inferred) in kept.iter().zip(&declared).zip(inferred) {

@@ -86,6 +86,6 @@ fn leave(inferred: &mut Inferred, inside: &str) {
     for (_, decision) in &mut bound {
         decision.candidates.splice(0..0, decision.chosen.take());
         decision.verdict = Verdict::Choice;
-        decision.reasons = vec![REPEATED.to_owned()];
+        decision.reasons = vec![REPEATED.into()];
     }
 }

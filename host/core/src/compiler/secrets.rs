@@ -62,7 +62,7 @@ pub(super) fn bind(given: &Map<String, Value>, inferred: &mut [Inferred]) -> Sec
                 chosen: Some(reference),
                 template: None,
                 candidates: Vec::new(),
-                reasons: vec!["a redacted secret, which has to be given".to_owned()],
+                reasons: vec!["a redacted secret, which has to be given".into()],
             });
         }
     }

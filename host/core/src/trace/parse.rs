@@ -226,12 +226,12 @@ pub fn digest(trace: &Trace) -> Digest {
     let mut members = vec![
         ("version", Parts::Text("1")),
         ("inputs", Parts::Map(&trace.inputs)),
-        ("events", Parts::List(trace.events.iter().map(event_parts).collect())),
+        ("events", Parts::List(Box::new(trace.events.iter().map(event_parts)))),
         ("metadata", Parts::Map(&trace.metadata)),
     ];
     members.extend(trace.run_id.iter().map(|text| ("run_id", Parts::Text(text))));
     members.extend(trace.name.iter().map(|text| ("name", Parts::Text(text))));
-    Digest::of_parts(&Parts::Object(members))
+    Digest::of_parts(Parts::Object(members))
 }
 
 fn event_parts(event: &Event) -> Parts<'_> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::expr::{Expr, Reference, Source};
-use super::model::{Decision, Dropped, EffectBasis, Node, Verdict, Wait, Workflow};
+use super::model::{Decision, Dropped, EffectBasis, Node, Reason, Verdict, Wait, Workflow};
 use super::suggested::{OptionalCall, RepeatedCall};
 use crate::compiler::same;
 use crate::effect::Effect;
@@ -71,7 +71,7 @@ pub struct ArgumentExplanation {
     /// Other places that would have fitted.
     pub candidates: Vec<String>,
     /// The evidence.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
     /// For each candidate that gives the recorded value the option of `compile` that takes it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,
@@ -137,7 +137,7 @@ fn explain_node<'w>(
                 },
                 source: Some(reference.to_string()),
                 candidates: Vec::new(),
-                reasons: vec!["it stands so in the workflow, without a recorded reason".to_owned()],
+                reasons: vec!["it stands so in the workflow, without a recorded reason".into()],
                 accept: Vec::new(),
             });
         }

@@ -4,6 +4,7 @@
 //!
 //! **Invariant:** nothing here names code, a path of this machine or a plugin; a tool is only a name.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,9 @@ pub struct Recorded {
     pub duration_ms: Option<f64>,
 }
 
+/// A piece of evidence, for people. Most are the same few texts, which a long recording would copy a thousand times.
+pub type Reason = Cow<'static, str>;
+
 /// Why one argument value is what it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
@@ -122,7 +126,7 @@ pub struct Decision {
     /// Other references that would have fitted.
     pub candidates: Vec<Reference>,
     /// The evidence, for people; lower case, no final period.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
 }
 
 impl Decision {

@@ -272,7 +272,9 @@ fn read_decision(value: &Value, pointer: &str, report: &Report) -> Option<Decisi
         .optional_list("reasons")
         .iter()
         .enumerate()
-        .filter_map(|(index, value)| as_text(value, &item(&reasons_at, index), report).map(str::to_owned))
+        .filter_map(|(index, value)| {
+            as_text(value, &item(&reasons_at, index), report).map(|text| text.to_owned().into())
+        })
         .collect();
     fields.finish();
     Some(Decision { pointer: at?, verdict: verdict?, chosen, template, candidates, reasons })

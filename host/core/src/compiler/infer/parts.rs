@@ -14,7 +14,7 @@ use super::{Frame, MAX_NAMED, State};
 use crate::compiler::index::{INPUTS, Place, loose_text, same};
 use crate::compiler::score::{Weight, text_weight};
 use crate::compiler::several::Other;
-use crate::workflow::{Convert, Decision, Part, Reference, Source, Template, Verdict};
+use crate::workflow::{Convert, Decision, Part, Reason, Reference, Source, Template, Verdict};
 
 /// Shortest part, in characters.
 const MIN_PART: usize = 4;
@@ -53,6 +53,26 @@ fn words(text: &str) -> Vec<Range<usize>> {
         }
     }
     found
+}
+
+/// The last character of what stands before a word, if a value may begin with it.
+fn lead_of(text: &str) -> Option<char> {
+    text.chars().next_back().filter(|c| LEADS.contains(c))
+}
+
+/// Visits the hash of each part of a text that may be looked up.
+pub(in crate::compiler) fn each(text: &str, visit: &mut dyn FnMut(u64)) {
+    let words = words(text);
+    for (at, first) in words.iter().enumerate() {
+        let lead = text.get(..first.start).and_then(lead_of).map(|c| first.start - c.len_utf8());
+        for last in words.iter().skip(at).take(MAX_RUN) {
+            for start in std::iter::once(first.start).chain(lead) {
+                let part =
+                    text.get(start..last.end).filter(|part| (MIN_PART..text.len()).contains(&part.len()));
+                part.into_iter().for_each(|part| visit(loose_text(part)));
+            }
+        }
+    }
 }
 
 impl State<'_, '_> {
@@ -95,14 +115,14 @@ impl State<'_, '_> {
         }
         let names: Vec<String> = template.references().map(|found| format!("`{found}`")).collect();
         let word = if names.len() == 1 { "value" } else { "values" };
-        let mut reasons = vec![format!("the text holds the {word} of {}", names.join(", "))];
+        let mut reasons = vec![Reason::from(format!("the text holds the {word} of {}", names.join(", ")))];
         let by_person = self.wants_suggestion(pointer, frame);
         let bound = by_person || (varies && !is_choice);
         if by_person {
-            reasons.push(super::BY_PERSON.to_owned());
+            reasons.push(super::BY_PERSON.into());
             frame.made.settled.push(frame.made.decisions.len());
         } else if bound {
-            reasons.push("and varies with it in every recording".to_owned());
+            reasons.push("and varies with it in every recording".into());
         }
         let of_node = template.references().any(|found| matches!(found.source, Source::Node(_)));
         let verdict = match (bound, of_node) {
@@ -131,7 +151,7 @@ impl State<'_, '_> {
             let free = found.last().map_or(0, |hole| hole.range.end);
             let run = words.get(at..).unwrap_or_default().iter().take(MAX_RUN).enumerate().rev();
             let hole = run.clone().find_map(|(more, last)| {
-                let lead = text.get(free..first.start)?.chars().next_back().filter(|c| LEADS.contains(c));
+                let lead = text.get(free..first.start).and_then(lead_of);
                 let with_lead =
                     lead.and_then(|c| self.hole(text, first.start - c.len_utf8()..last.end, frame));
                 Some((with_lead.or_else(|| self.hole(text, first.start..last.end, frame))?, more))

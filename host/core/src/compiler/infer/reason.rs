@@ -11,7 +11,7 @@ use super::{Frame, State, leaves};
 use crate::compiler::index::loose_hash;
 use crate::compiler::score::{Weight, weight};
 use crate::redact;
-use crate::workflow::{Decision, Verdict};
+use crate::workflow::{Decision, Reason, Verdict};
 
 const NOWHERE: &str = "no input or earlier result has this value";
 
@@ -22,9 +22,9 @@ impl State<'_, '_> {
     pub(super) fn plain_literal(&self, pointer: String, value: &Value, frame: &Frame<'_>) -> Decision {
         let reason = match weight(value) {
             Weight::Strong => self.why_no_source(value, frame),
-            Weight::Weak => "too common a value to tell where it comes from, and no name agrees".to_owned(),
-            Weight::Never if redact::find_marker(value).is_some() => MARKED.to_owned(),
-            Weight::Never => "an empty value tells nothing of where it comes from".to_owned(),
+            Weight::Weak => "too common a value to tell where it comes from, and no name agrees".into(),
+            Weight::Never if redact::find_marker(value).is_some() => MARKED.into(),
+            Weight::Never => "an empty value tells nothing of where it comes from".into(),
         };
         Decision {
             pointer,
@@ -36,14 +36,14 @@ impl State<'_, '_> {
         }
     }
 
-    fn why_no_source(&self, value: &Value, frame: &Frame<'_>) -> String {
+    fn why_no_source(&self, value: &Value, frame: &Frame<'_>) -> Reason {
         let mut found = None;
         leaves(value, &mut |leaf| {
             if found.is_none() && weight(leaf) == Weight::Strong {
                 found = self.why_no_leaf(leaf, frame);
             }
         });
-        found.unwrap_or_else(|| NOWHERE.to_owned())
+        found.map_or(NOWHERE.into(), Reason::from)
     }
 
     /// Why a leaf that stands somewhere is no source; nothing if it stands nowhere.

@@ -96,7 +96,7 @@ impl<'t> State<'t, '_> {
             chosen: None,
             template: None,
             candidates: Vec::new(),
-            reasons: vec!["a person keeps it as recorded".to_owned()],
+            reasons: vec!["a person keeps it as recorded".into()],
         };
         let said = match text.is_empty() {
             true => Ok(None),
@@ -136,14 +136,14 @@ impl<'t> State<'t, '_> {
                 let known = ranked.iter().find(|scored| self.reference(scored).as_ref() == Some(&reference));
                 let reasons = known.map(|scored| self.reasons(value, scored, ranked));
                 decision.chosen = Some(reference);
-                reasons.unwrap_or_else(|| vec!["the same value".to_owned()])
+                reasons.unwrap_or_else(|| vec!["the same value".into()])
             }
             Said::Template(template) => {
                 decision.template = Some(template);
-                vec!["its parts make the text".to_owned()]
+                vec!["its parts make the text".into()]
             }
         };
-        decision.reasons.push(super::BY_PERSON.to_owned());
+        decision.reasons.push(super::BY_PERSON.into());
     }
 
     /// Whether what was said, nothing for the recorded value itself, gives what each further recording has.
