@@ -97,6 +97,7 @@ fn calls(criterion: &mut Criterion) {
             wasm: std::fs::read(case.wasm).expect("the guest").into(),
             grants: Grants { dirs: if case.folder { vec![grant] } else { vec![] } },
             limits: Limits::default(),
+            tool_limits: Default::default(),
         };
         let plugin = runtime.block_on(sandbox.load(source)).expect("the guest loads");
         let dispatcher = dispatcher(&plugin);

@@ -76,6 +76,7 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
         wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap().into(),
         grants: Grants { dirs: vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadWrite }] },
         limits: Limits::default(),
+        tool_limits: Default::default(),
     };
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let mut contracts = Contracts::default();

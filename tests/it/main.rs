@@ -9,6 +9,7 @@
 mod cli;
 #[cfg(test)]
 mod compile_checks;
+mod compile_limits;
 #[cfg(test)]
 mod dispatch_order;
 #[cfg(test)]

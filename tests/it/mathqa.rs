@@ -84,6 +84,7 @@ async fn compiled_programs_give_the_answers_of_the_set() {
         wasm: std::fs::read(env!("T2M_PLUGIN_MATH")).unwrap().into(),
         grants: Grants::default(),
         limits: Limits::default(),
+        tool_limits: Default::default(),
     };
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let registry = Registry::build([plugin.registration(Trust::BuiltIn)], &Contracts::default()).unwrap();

@@ -45,7 +45,13 @@ async fn load_bytes(
     grants: Grants,
     limits: Limits,
 ) -> Result<Arc<Plugin>, SandboxError> {
-    let source = PluginSource { id: "hostile".parse().unwrap(), wasm: wasm.into(), grants, limits };
+    let source = PluginSource {
+        id: "hostile".parse().unwrap(),
+        wasm: wasm.into(),
+        grants,
+        limits,
+        tool_limits: Default::default(),
+    };
     sandbox.load(source).await
 }
 
@@ -160,6 +166,114 @@ async fn each_limit_has_its_code_and_the_next_call_is_served() {
         assert!(error.may_have_acted(), "{tool}");
         host.serves().await;
     }
+}
+
+/// P02: a guest that fills its folder is stopped, and what it wrote is within the limit.
+#[tokio::test]
+async fn a_guest_that_fills_its_folder_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().canonicalize().unwrap().join(name).display().to_string();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let limits = Limits { written_bytes: 1 << 20, created_files: 10, ..Limits::default() };
+    let grants = grant(folder.path(), Access::ReadWrite);
+    let host = Host::of(&load(&sandbox, grants, limits).await.unwrap());
+    std::fs::create_dir(at("files")).unwrap();
+    std::fs::create_dir(at("folders")).unwrap();
+    let cases = [
+        ("fill", "full"),
+        ("grow", "grown"),
+        ("write_far", "far"),
+        ("many_files", "files"),
+        ("many_folders", "folders"),
+    ];
+    for (tool, name) in cases {
+        let error = host.call(tool, &at(name)).await.unwrap_err();
+        assert_eq!(error.code, Code::SandboxWritten, "{tool}: {error}");
+        assert!(error.may_have_acted(), "{tool}");
+        host.serves().await;
+    }
+    for name in ["full", "grown", "far"] {
+        assert!(std::fs::metadata(at(name)).unwrap().len() <= 1 << 20, "{name}");
+    }
+    for name in ["files", "folders"] {
+        assert_eq!(std::fs::read_dir(at(name)).unwrap().count(), 10, "{name}");
+    }
+    let reply = host.call("write", &at("small")).await.unwrap();
+    assert_eq!(reply.usage.written_bytes, "written".len() as u64);
+}
+
+/// P02: a tool has its own limits, also where its plugin's would let it go on.
+#[tokio::test]
+async fn a_tool_has_limits_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let load = |tool: &str| {
+        let own = Limits { fuel: 50_000_000, log_bytes: 1, ..Limits::default() };
+        sandbox.load(PluginSource {
+            id: "hostile".parse().unwrap(),
+            wasm: hostile().into(),
+            grants: grant(folder.path(), Access::ReadOnly),
+            limits: short_wall(),
+            tool_limits: [(ToolName::new(tool).unwrap(), own)].into(),
+        })
+    };
+    let host = Host::of(&load("loop").await.unwrap());
+    assert_eq!(host.text("loop", "").await, Err(Code::SandboxFuel));
+    assert_eq!(host.text("sleep", "").await, Err(Code::SandboxTimeout));
+    host.serves().await;
+    assert_eq!(load("no_such_tool").await.unwrap_err().code(), Code::ToolUnknown);
+}
+
+/// P02: nothing is left of hostile calls: no descriptor, no memory. `T2M_SOAK=10000` makes more of them.
+#[tokio::test]
+async fn hostile_calls_in_any_order_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::new(config()).unwrap();
+    let limits = Limits {
+        wall: Duration::from_millis(50),
+        fuel: 5_000_000,
+        memory_bytes: 8 << 20,
+        written_bytes: 1 << 20,
+        created_files: 10,
+        ..Limits::default()
+    };
+    let grants = grant(folder.path(), Access::ReadWrite);
+    let source = PluginSource {
+        id: "hostile".parse().unwrap(),
+        wasm: hostile().into(),
+        grants,
+        limits,
+        // The call that has to be served may take as long as a busy machine likes.
+        tool_limits: [(ToolName::new("echo").unwrap(), Limits::default())].into(),
+    };
+    let plugin = sandbox.load(source).await.unwrap();
+    let host = Host::of(&plugin);
+    let path = folder.path().canonicalize().unwrap().join("file").display().to_string();
+    let tools: Vec<String> = plugin.tools().iter().map(|tool| tool.name.to_string()).collect();
+    let rounds: usize = std::env::var("T2M_SOAK").map_or(200, |text| text.parse().unwrap());
+    let mut order = 1_u64;
+    let mut before = None;
+    for round in 0..rounds {
+        // A generator of Lehmer's: any order will do, if it is the same each time.
+        order = order * 48_271 % 0x7fff_ffff;
+        let tool = &tools[order as usize % tools.len()];
+        let _ = host.call(tool, &path).await;
+        host.serves().await;
+        if round == rounds / 2 {
+            before = Some(held());
+        }
+    }
+    let ((files, memory), (files_before, memory_before)) = (held(), before.unwrap());
+    assert!(files <= files_before + 2, "{files_before} descriptors, then {files}");
+    assert!(memory <= memory_before + (8 << 20), "{memory_before} bytes, then {memory}");
+}
+
+/// Open descriptors and resident bytes of this process.
+fn held() -> (usize, u64) {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    (files, line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024)
 }
 
 /// P02: what a component needs from its start counts as well.

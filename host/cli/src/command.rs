@@ -9,6 +9,7 @@
 mod bench;
 mod check;
 mod compile;
+pub(crate) mod compile_component;
 mod completions;
 mod config;
 mod diff;
@@ -72,6 +73,9 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     /// Write shell completions to standard output
     Completions(completions::Completions),
+    /// Compile the component on standard input; this program starts itself so
+    #[command(hide = true)]
+    CompileComponent(compile_component::CompileComponent),
 }
 
 impl Command {
@@ -102,6 +106,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<ExitCode> {
         Command::Config(command) => block_on(command.run(named, out)),
         Command::Doctor(command) => block_on(command.run(crate::config::load(named, out)?, out)),
         Command::Completions(command) => command.run(out),
+        Command::CompileComponent(command) => return Ok(command.run()),
     };
     exit.map(ExitCode::from)
 }

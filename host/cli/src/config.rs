@@ -5,10 +5,13 @@
 //!
 //! **Invariant:** the defaults are one embedded file, read by the same code as the operator's own.
 
+mod limits;
 pub(crate) mod verify;
 
+pub(crate) use limits::{LimitsConfig, LimitsPatch};
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,26 +81,6 @@ pub(crate) struct RunConfig {
     pub(crate) timeout_ms: u64,
 }
 
-/// Limits of one call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LimitsConfig {
-    /// Wall clock, in milliseconds.
-    #[schemars(range(min = 1))]
-    pub(crate) wall_ms: u64,
-    /// About one unit for each Wasm instruction.
-    #[schemars(range(min = 1))]
-    pub(crate) fuel: u64,
-    /// All linear memories together, in bytes.
-    #[schemars(range(min = 65536))]
-    pub(crate) memory_bytes: usize,
-    /// Bytes a guest may hand over in one result or host call.
-    #[schemars(range(min = 1))]
-    pub(crate) transfer_bytes: usize,
-    /// Bytes of log messages.
-    pub(crate) log_bytes: u64,
-}
-
 /// One plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -114,64 +97,10 @@ pub(crate) struct PluginConfig {
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
-}
-
-/// Limits that differ from others.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LimitsPatch {
-    /// Wall clock, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64", range(min = 1))]
-    pub(crate) wall_ms: Option<u64>,
-    /// About one unit for each Wasm instruction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64", range(min = 1))]
-    pub(crate) fuel: Option<u64>,
-    /// All linear memories together, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize", range(min = 65536))]
-    pub(crate) memory_bytes: Option<usize>,
-    /// Bytes a guest may hand over in one result or host call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize", range(min = 1))]
-    pub(crate) transfer_bytes: Option<usize>,
-    /// Bytes of log messages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u64")]
-    pub(crate) log_bytes: Option<u64>,
-}
-
-impl LimitsPatch {
-    /// These limits over others.
-    pub(crate) fn over(&self, base: t2m_sandbox::Limits) -> t2m_sandbox::Limits {
-        t2m_sandbox::Limits {
-            wall: self.wall_ms.map_or(base.wall, Duration::from_millis),
-            fuel: self.fuel.unwrap_or(base.fuel),
-            memory_bytes: self.memory_bytes.unwrap_or(base.memory_bytes),
-            transfer_bytes: self.transfer_bytes.unwrap_or(base.transfer_bytes),
-            log_bytes: self.log_bytes.unwrap_or(base.log_bytes),
-            ..base
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        *self == LimitsPatch::default()
-    }
-}
-
-impl LimitsConfig {
-    /// The sandbox's limits with these set.
-    pub(crate) fn to_limits(&self) -> t2m_sandbox::Limits {
-        t2m_sandbox::Limits {
-            wall: Duration::from_millis(self.wall_ms),
-            fuel: self.fuel,
-            memory_bytes: self.memory_bytes,
-            transfer_bytes: self.transfer_bytes,
-            log_bytes: self.log_bytes,
-            ..t2m_sandbox::Limits::default()
-        }
-    }
+    /// Limits of single tools, as far as they differ from those of the plugin.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, LimitsPatch>")]
+    pub(crate) tool_limits: BTreeMap<ToolName, LimitsPatch>,
 }
 
 /// The named file, or `t2m.toml` of the current folder if there is one.
@@ -241,6 +170,8 @@ pub(crate) fn schema() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn problems(text: &str) -> Vec<(Code, String, String)> {

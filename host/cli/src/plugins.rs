@@ -23,6 +23,7 @@ use t2m_sandbox::{
 };
 
 use crate::args::PluginArgs;
+use crate::command::compile_component;
 use crate::component::Component;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
@@ -94,6 +95,7 @@ struct Chosen {
     asks: Asks,
     dirs: Vec<String>,
     limits: Limits,
+    tool_limits: BTreeMap<ToolName, Limits>,
     /// Nobody named it, so it may stay out if it lacks a grant.
     by_default: bool,
 }
@@ -103,7 +105,8 @@ pub(crate) fn sandbox(args: &PluginArgs, config: &Config) -> Result<Sandbox> {
     let cache_dir = cache_dir(args);
     // Each call of a run holds one slot, and so does each call nested in it.
     let slots = u32::from(config.run.concurrency).saturating_mul(2).max(16);
-    Ok(Sandbox::new(SandboxConfig { cache_dir, slots, ..SandboxConfig::default() })?)
+    let compiler = Some(compile_component::compiler()?);
+    Ok(Sandbox::new(SandboxConfig { cache_dir, slots, compiler, ..SandboxConfig::default() })?)
 }
 
 /// Where compiled plugins are kept.
@@ -137,6 +140,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
             wasm: Arc::clone(&chosen.wasm),
             grants: Grants { dirs },
             limits: chosen.limits,
+            tool_limits: chosen.tool_limits,
         };
         match sandbox.load(source).await {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
@@ -271,10 +275,12 @@ pub(crate) fn is_built_in(name: &str) -> bool {
 
 fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
     let limits = plugin.limits.over(limits);
-    match &plugin.path {
-        Some(path) => from_disk(Some(plugin.name.clone()), path, plugin.dirs.clone(), limits),
-        None => Ok(Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? }),
-    }
+    let chosen = match &plugin.path {
+        Some(path) => from_disk(Some(plugin.name.clone()), path, plugin.dirs.clone(), limits)?,
+        None => Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? },
+    };
+    let own = plugin.tool_limits.iter().map(|(tool, own)| (tool.clone(), own.over(limits)));
+    Ok(Chosen { tool_limits: own.collect(), ..chosen })
 }
 
 fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
@@ -297,6 +303,7 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
         asks: Manifest::embedded(known.manifest)?.asks,
         dirs: Vec::new(),
         limits,
+        tool_limits: BTreeMap::new(),
         by_default: false,
     })
 }
@@ -319,7 +326,8 @@ fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Lim
     if is_built_in(name.as_str()) {
         return Err(invalid(format!("`{name}` is the name of a built-in plugin; give it another one")));
     }
-    Ok(Chosen { name, wasm, trust: Trust::External, asks, dirs, limits, by_default: false })
+    let (trust, tool_limits) = (Trust::External, BTreeMap::new());
+    Ok(Chosen { name, wasm, trust, asks, dirs, limits, tool_limits, by_default: false })
 }
 
 /// A registry over loaded plugins.

@@ -216,6 +216,8 @@ codes! {
 
     /// A plugin file isn't a component that exports `t2m:plugin/handler`.
     PluginInvalid = "plugin-invalid", Failed, Guest, AfterChange, "check the name and the file; the SDK builds plugins that load";
+    /// Compiling a plugin took more time or memory than the limit.
+    PluginCompileLimit = "plugin-compile-limit", Limit, Guest, Never, "report it to the plugin's author";
     /// A plugin was built for a WIT version this host doesn't have.
     PluginVersion = "plugin-version", Failed, Guest, AfterChange, "rebuild the plugin or use a matching host";
     /// A plugin imports an interface that wasn't granted.
@@ -240,6 +242,8 @@ codes! {
     SandboxTransfer = "sandbox-transfer", Limit, Guest, Never, "ask for less, or raise `transfer_bytes` of the limits";
     /// The guest logged more than the limit.
     SandboxLog = "sandbox-log", Limit, Guest, Never, "log less, or raise `log_bytes` of the limits";
+    /// The guest wrote more, or made more files, than the limit.
+    SandboxWritten = "sandbox-written", Limit, Guest, Never, "raise `written_bytes` or `created_files` of the limits if the tool should need it";
     /// The guest opened more handles than the limit.
     SandboxHandles = "sandbox-handles", Limit, Guest, Never, "report it to the plugin's author";
     /// The guest asked for more instances, memories or tables than the limit.

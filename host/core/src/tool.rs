@@ -82,6 +82,8 @@ pub struct Usage {
     pub log_bytes: u64,
     /// Nested calls made.
     pub nested_calls: u32,
+    /// Bytes written in granted folders.
+    pub written_bytes: u64,
 }
 
 /// What a tool returned.

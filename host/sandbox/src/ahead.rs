@@ -86,7 +86,7 @@ pub(crate) async fn prepare(plugin: &Arc<Linked>) {
 }
 
 async fn make(plugin: Arc<Linked>, long: Long, room: OwnedSemaphorePermit) -> Option<Ready> {
-    let mut store = call::store(&plugin).ok()?;
+    let mut store = call::store(&plugin, plugin.limits).ok()?;
     store.data_mut().start(long, plugin.shared.ticker.running());
     let made = timeout(plugin.limits.wall, plugin.pre.instantiate_async(&mut store)).await;
     let instance = made.ok()?.ok()?;

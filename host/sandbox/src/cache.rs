@@ -1,11 +1,7 @@
 //! Compiled components, kept by content.
 //!
-//! Owns compiling, the files of the cache and the crate's only unsafe call. Refuses size, time and names as
-//! proof of anything.
-//!
-//! Compiling happens in this process, on a thread of its own, and has no limit but the size of the input: a
-//! hostile component of 240 KiB can take more than ten seconds of one core. A limited child process for it
-//! is a later step; until then load only plugins whose source you know.
+//! Owns the files of the cache and the crate's only unsafe call. Refuses size, time and names as proof of
+//! anything.
 //!
 //! What protects a cached file is its folder: it must belong to the user of this process and be closed to
 //! everybody else, which is checked before each use. The digests inside find a changed, truncated, renamed
@@ -28,6 +24,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::error::SandboxError;
+use crate::sandbox::SandboxConfig;
 
 /// First bytes of every file, with the version of this layout.
 const MAGIC: &[u8; 12] = b"t2m/cwasm@1\n";
@@ -81,12 +78,18 @@ impl Hasher for Sha256Hasher {
 /// Compiles a component, or takes it from the cache. It blocks; call it on a thread for that.
 pub(crate) fn compile(
     engine: &Engine,
+    config: &SandboxConfig,
     cache: Option<&Cache>,
     wasm: &[u8],
     digest: Digest,
-) -> wasmtime::Result<Component> {
+) -> Result<Component, SandboxError> {
+    let invalid = |error: wasmtime::Error| SandboxError::new(Code::PluginInvalid, format!("{error:#}"));
+    let compile = || match &config.compiler {
+        Some(compiler) => compiler.compile(wasm, config.compile),
+        None => engine.precompile_component(wasm).map_err(invalid),
+    };
     let Some(cache) = cache else {
-        return Component::new(engine, wasm);
+        return load(engine, &compile()?).map_err(invalid);
     };
     let key = Key::new(engine, digest);
     let path = cache.dir.join(key.file_name());
@@ -102,21 +105,21 @@ pub(crate) fn compile(
             tracing::warn!(target: "t2m_sandbox", file = %path.display(), "compiled again: {error}");
         }
     }
-    let payload = engine.precompile_component(wasm)?;
+    let payload = compile()?;
     if let Err(error) = cache.write(&path, &key, &payload) {
         tracing::warn!(target: "t2m_sandbox", file = %path.display(), "not kept: {error}");
     }
-    load(engine, &payload)
+    load(engine, &payload).map_err(invalid)
 }
 
 /// Loads machine code.
 #[expect(
     unsafe_code,
-    reason = "the one place where compiled components become code; callers pass only what this process compiled or `Cache::read` returned"
+    reason = "the one place where compiled components become code; callers pass only what this program compiled or `Cache::read` returned"
 )]
 fn load(engine: &Engine, payload: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: the bytes come from `precompile_component`, either just now or through a file whose digest,
-    // key and private folder were checked; they are a copy in memory that nobody else can change.
+    // SAFETY: the bytes come from `precompile_component`, either just now, in this process or in one of the
+    // compiler's whose pipe nobody else has, or through a file whose digest, key and private folder were checked; they are a copy in memory that nobody else can change.
     unsafe { Component::deserialize(engine, payload) }
 }
 
@@ -241,7 +244,14 @@ mod tests {
         }
 
         fn compile(&self) {
-            compile(&self.engine, Some(&self.cache), &self.wasm, Digest::of_bytes(&self.wasm)).unwrap();
+            compile(
+                &self.engine,
+                &SandboxConfig::default(),
+                Some(&self.cache),
+                &self.wasm,
+                Digest::of_bytes(&self.wasm),
+            )
+            .unwrap();
         }
 
         fn file(&self) -> PathBuf {

@@ -113,14 +113,16 @@ async fn run(
     begin: Begin,
     long: Long,
 ) -> (Result<Reply, ToolFailure>, Option<Ready>) {
-    let limits = plugin.limits;
+    let own = plugin.tool_limits.get(call.tool());
+    let limits = own.copied().unwrap_or(plugin.limits);
     let about = call.context();
     let wall = about.timeout.map_or(limits.wall, |limit| limit.min(limits.wall));
     let tool = call.tool().clone();
     let arguments = call.arguments().to_string();
-    let mut ready = match plugin.ahead.take() {
+    // The instance that waits has the plugin's limits.
+    let mut ready = match own.is_none().then(|| plugin.ahead.take()).flatten() {
         Some(ready) => ready,
-        None => match store(&plugin) {
+        None => match store(&plugin, limits) {
             Ok(store) => Ready::new(store),
             Err(error) => return (Err(internal(&error)), None),
         },
@@ -174,7 +176,7 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
 
 async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Described, ToolFailure> {
     let wall = plugin.limits.wall;
-    let mut store = store(&plugin).map_err(|error| internal(&error))?;
+    let mut store = store(&plugin, plugin.limits).map_err(|error| internal(&error))?;
     let running = plugin.shared.ticker.serving();
     store
         .data_mut()
@@ -195,9 +197,8 @@ async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Describe
     }
 }
 
-/// A store with the plugin's limits, for which nothing has begun yet.
-pub(crate) fn store(plugin: &Linked) -> wasmtime::Result<Store<State>> {
-    let limits = plugin.limits;
+/// A store with these limits, for which nothing has begun yet.
+pub(crate) fn store(plugin: &Linked, limits: Limits) -> wasmtime::Result<Store<State>> {
     let mut store = Store::new(&plugin.shared.engine, State::new(&plugin.id, limits));
     store.limiter(|state| &mut state.meter);
     store.set_fuel(limits.fuel)?;
@@ -218,6 +219,7 @@ fn usage(limits: Limits, store: &Store<State>) -> Usage {
         memory_bytes: state.meter.peak as u64,
         log_bytes: state.log_bytes,
         nested_calls: state.nested_calls(),
+        written_bytes: state.written_bytes(),
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn open(config: &SandboxConfig) -> Result<(Engine, EngineInfo), Sandb
     Ok((engine, info(false)))
 }
 
-fn settings(pool: Option<PoolingAllocationConfig>) -> Config {
+pub(crate) fn settings(pool: Option<PoolingAllocationConfig>) -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)

@@ -17,6 +17,7 @@ use wasmtime_wasi_io::bindings::wasi::io;
 
 use crate::bindings::Plugin;
 use crate::clock::HasClock;
+use crate::disk::HasFiles;
 use crate::error::SandboxError;
 use crate::sdk::{HOST, Version, WIT_VERSION};
 use crate::state::{State, printable};
@@ -121,7 +122,7 @@ pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
     cli::terminal_stdout::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
     if files {
-        filesystem::types::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
+        filesystem::types::add_to_linker::<State, HasFiles>(l, State::files)?;
         filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
     }
     Ok(linker)

@@ -14,6 +14,7 @@
 //!     wasm: std::fs::read("math.wasm").expect("a file").into(),
 //!     grants: Grants::default(),
 //!     limits: Limits::default(),
+//!     tool_limits: Default::default(),
 //! };
 //! let plugin = sandbox.load(source).await?;
 //! println!("{} tools", plugin.tools().len());
@@ -31,7 +32,9 @@ mod bindings;
 mod cache;
 mod call;
 mod clock;
+mod compile;
 mod convert;
+mod disk;
 mod engine;
 mod error;
 mod grants;
@@ -45,6 +48,7 @@ mod state;
 mod ticker;
 mod workers;
 
+pub use compile::{CompileLimits, Compiler, compile_component};
 pub use engine::EngineInfo;
 pub use error::SandboxError;
 pub use grants::{Access, DirGrant, Grants};

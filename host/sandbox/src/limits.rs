@@ -42,6 +42,11 @@ pub struct Limits {
     /// Open files, folders, streams and timers together. 256: the default slots then hold at most 4,096, to
     /// which `ulimit -n` should be raised where plugins use many files.
     pub handles: usize,
+    /// Bytes written in granted folders, and those that a file grows by without being written. 64 MiB: as much as
+    /// a call may have in memory.
+    pub written_bytes: u64,
+    /// Files, folders and links made in granted folders; opening a file that may have to be made counts. 1,000.
+    pub created_files: u32,
 }
 
 impl Default for Limits {
@@ -59,6 +64,8 @@ impl Default for Limits {
             log_lines: 1_000,
             stdio_bytes: 64 << 10,
             handles: 256,
+            written_bytes: 64 << 20,
+            created_files: 1_000,
         }
     }
 }
@@ -79,6 +86,8 @@ impl Limits {
             log_lines: 100_000,
             stdio_bytes: 4 << 20,
             handles: 4_096,
+            written_bytes: 64 << 30,
+            created_files: 1_000_000,
         }
     }
 
@@ -97,6 +106,8 @@ impl Limits {
             log_lines: self.log_lines.min(other.log_lines),
             stdio_bytes: self.stdio_bytes.min(other.stdio_bytes),
             handles: self.handles.min(other.handles),
+            written_bytes: self.written_bytes.min(other.written_bytes),
+            created_files: self.created_files.min(other.created_files),
         }
     }
 }

@@ -10,6 +10,7 @@ use t2m_core::tool::ToolFailure;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
+use crate::disk::WroteTooMuch;
 use crate::state::{State, printable};
 
 /// Longest part of a guest's panic message that a caller sees, in characters.
@@ -45,6 +46,9 @@ pub(crate) fn timed_out(wall: std::time::Duration) -> ToolFailure {
 fn code_of(error: &wasmtime::Error, state: &State) -> Code {
     if let Some(code) = state.stopped {
         return code;
+    }
+    if error.is::<WroteTooMuch>() {
+        return Code::SandboxWritten;
     }
     if error.is::<PoolConcurrencyLimitError>() {
         return Code::SandboxBusy;
@@ -83,6 +87,7 @@ fn limit_text(code: Code) -> &'static str {
         Code::SandboxTransfer => "it handed over more bytes than its limit",
         Code::SandboxHandles => "it opened more handles than its limit",
         Code::SandboxResources => "it wanted more instances, memories or tables than its limit",
+        Code::SandboxWritten => "it wrote more, or made more files, than its limit",
         Code::SandboxLog => "it logged more than its limit",
         _ => "it broke a limit",
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use t2m_core::code::Code;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{PluginTools, ToolBackend, Trust};
-use t2m_core::id::PluginId;
+use t2m_core::id::{PluginId, ToolName};
 use t2m_core::tool::{ToolDescriptor, Usage};
 
 use tokio::sync::Semaphore;
@@ -41,6 +41,8 @@ pub struct PluginSource {
     pub grants: Grants,
     /// What each of its calls may use.
     pub limits: Limits,
+    /// The same for calls of single tools.
+    pub tool_limits: BTreeMap<ToolName, Limits>,
 }
 
 /// What a call of a plugin needs, on whichever thread it runs.
@@ -50,6 +52,7 @@ pub(crate) struct Linked {
     pub(crate) pre: PluginPre<State>,
     pub(crate) grants: OpenGrants,
     pub(crate) limits: Limits,
+    pub(crate) tool_limits: BTreeMap<ToolName, Limits>,
     /// This plugin's share of the sandbox's slots.
     pub(crate) share: Arc<Semaphore>,
     /// The instance for its next call, if there is one already.
@@ -149,7 +152,8 @@ pub(crate) async fn describe(
     id: PluginId,
     wasm: Arc<[u8]>,
 ) -> Result<Description, SandboxError> {
-    let source = PluginSource { id, wasm, grants: Grants::default(), limits: Limits::default() };
+    let (grants, limits) = (Grants::default(), Limits::default());
+    let source = PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new() };
     let (Plugin { digest, sdk, tools, .. }, call::Described { usage, time, .. }) =
         open(shared, source, true).await?;
     Ok(Description { digest, sdk, tools, usage, time })
@@ -160,9 +164,10 @@ async fn open(
     source: PluginSource,
     files: bool,
 ) -> Result<(Plugin, call::Described), SandboxError> {
-    let PluginSource { id, wasm, grants, limits } = source;
-    if wasm.len() > shared.config.max_wasm_bytes {
-        let message = format!("{} bytes, at most {} are compiled", wasm.len(), shared.config.max_wasm_bytes);
+    let PluginSource { id, wasm, grants, limits, tool_limits } = source;
+    let most = shared.config.compile.wasm_bytes;
+    if wasm.len() > most {
+        let message = format!("{} bytes, at most {most} are compiled", wasm.len());
         return Err(SandboxError::new(Code::FileTooLarge, message));
     }
     let grants = OpenGrants::open(&grants)?;
@@ -178,6 +183,10 @@ async fn open(
         pre: prepared.pre,
         grants,
         limits: limits.min(shared.config.ceiling),
+        tool_limits: tool_limits
+            .into_iter()
+            .map(|(tool, limits)| (tool, limits.min(shared.config.ceiling)))
+            .collect(),
         share: Arc::new(Semaphore::new(shared.config.share())),
         ahead: Ahead::default(),
     });
@@ -185,6 +194,11 @@ async fn open(
     let tools = std::mem::take(&mut described.tools);
     let tools = convert::descriptors(tools, linked.limits.transfer_bytes)
         .map_err(|problems| SandboxError::new(Code::PluginInvalid, problems.join("; ")))?;
+    let missing = linked.tool_limits.keys().find(|name| !tools.iter().any(|tool| tool.name == **name));
+    if let Some(name) = missing {
+        let message = format!("limits are set for `{name}`, and it has no such tool");
+        return Err(SandboxError::new(Code::ToolUnknown, message));
+    }
     let plugin = Plugin { linked, digest: prepared.digest, size, sdk: prepared.sdk, tools };
     Ok((plugin, described))
 }
@@ -205,7 +219,7 @@ fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, Sandbo
     }
     let invalid = |error: wasmtime::Error| SandboxError::new(Code::PluginInvalid, format!("{error:#}"));
     let digest = Digest::of_bytes(wasm);
-    let component = cache::compile(&shared.engine, shared.cache.as_ref(), wasm, digest).map_err(invalid)?;
+    let component = cache::compile(&shared.engine, &shared.config, shared.cache.as_ref(), wasm, digest)?;
     let linker = imports::linker(&shared.engine, files)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
     let pre = linker.instantiate_pre(&component).and_then(PluginPre::new).map_err(invalid)?;

@@ -16,6 +16,7 @@ use wasmtime::Engine;
 
 use crate::ahead::MOST_WAITING;
 use crate::cache::Cache;
+use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{self, EngineInfo};
 use crate::error::SandboxError;
 use crate::limits::Limits;
@@ -40,8 +41,11 @@ pub struct SandboxConfig {
     pub wait: Duration,
     /// The most that any plugin's limits can give.
     pub ceiling: Limits,
-    /// Largest component that is compiled, in bytes. 64 MiB: three times the largest interpreter.
-    pub max_wasm_bytes: usize,
+    /// What compiling one component may use.
+    pub compile: CompileLimits,
+    /// What compiles components, in a process of its own. Without one this process does, and of the limits only
+    /// the component's size counts: only for components that are trusted.
+    pub compiler: Option<Compiler>,
 }
 
 impl Default for SandboxConfig {
@@ -53,7 +57,8 @@ impl Default for SandboxConfig {
             nested_depth: 4,
             wait: Duration::from_secs(30),
             ceiling: Limits::ceiling(),
-            max_wasm_bytes: 64 << 20,
+            compile: CompileLimits::default(),
+            compiler: None,
         }
     }
 }

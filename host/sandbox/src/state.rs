@@ -15,12 +15,14 @@ use t2m_core::effect::Effect;
 use t2m_core::id::PluginId;
 use t2m_core::terminal::steers;
 use wasmtime::component::ResourceTable;
+use wasmtime_wasi::filesystem::WasiFilesystemView;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::bindings::{context, log, tools, types};
 use crate::clock::{ClockView, Seed, VirtualClock};
 use crate::convert;
+use crate::disk::{Files, Written};
 use crate::grants::OpenGrants;
 use crate::limits::{Limits, Meter};
 use crate::ticker::Running;
@@ -58,6 +60,7 @@ pub(crate) struct State {
     limits: Limits,
     deadline: Instant,
     table: ResourceTable,
+    written: Arc<Written>,
     /// Made when the guest first asks for it: most calls never do, and its seed takes a hash.
     wasi: Option<WasiCtx>,
     clock: VirtualClock,
@@ -85,6 +88,7 @@ impl State {
             limits,
             deadline: Instant::now(),
             table,
+            written: Written::new(limits),
             wasi: None,
             clock: VirtualClock::default(),
             stdout: MemoryOutputPipe::new(limits.stdio_bytes),
@@ -164,6 +168,17 @@ impl State {
     pub(crate) fn clock(&mut self) -> ClockView<'_> {
         self.host_was_used = true;
         ClockView { clock: &self.clock, table: &mut self.table }
+    }
+
+    /// The way to granted folders, for the linker.
+    pub(crate) fn files(&mut self) -> Files<'_> {
+        let written = Arc::clone(&self.written);
+        Files { wasi: self.filesystem(), written }
+    }
+
+    /// Bytes written in granted folders.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written.bytes()
     }
 
     /// The table of handles, for the linker.

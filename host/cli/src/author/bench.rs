@@ -62,6 +62,7 @@ impl Bench {
             wasm: Arc::clone(&self.wasm),
             grants: Grants { dirs },
             limits: setup.limits,
+            tool_limits: Default::default(),
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {
             let hint = plugins::grant_hint(&error, &self.asks, given, "; grant a folder with `--dir DIR`");

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::fs::{self, File};
 use std::hash::BuildHasher;
 use std::hint::black_box;
+use std::io::{Seek, SeekFrom, Write};
 use std::time::{Duration, Instant, SystemTime};
 
 use bindings::exports::t2m::plugin::handler::{Guest, Tool, ToolError, ToolResult};
@@ -32,7 +33,7 @@ mod export {
 }
 
 /// Every tool, with what it may do.
-const TOOLS: [(&str, Effect); 23] = [
+const TOOLS: [(&str, Effect); 28] = [
     ("echo", Effect::Pure),
     ("loop", Effect::Pure),
     ("poll_loop", Effect::Pure),
@@ -56,6 +57,11 @@ const TOOLS: [(&str, Effect); 23] = [
     ("nested", Effect::Read),
     ("read", Effect::Read),
     ("write", Effect::Write),
+    ("fill", Effect::Write),
+    ("grow", Effect::Write),
+    ("write_far", Effect::Write),
+    ("many_files", Effect::Write),
+    ("many_folders", Effect::Write),
 ];
 
 thread_local! {
@@ -130,6 +136,11 @@ impl Guest for Hostile {
             "nested" => tools::call(arg, "{\"arg\":\"nested\"}"),
             "read" => files(fs::read_to_string(arg)),
             "write" => files(fs::write(arg, "written").map(|()| "written".to_owned())),
+            "fill" => fill(arg),
+            "grow" => files(grow(arg).map(|()| "grown".to_owned())),
+            "write_far" => files(write_far(arg).map(|()| "written".to_owned())),
+            "many_files" => many(|name| fs::write(format!("{arg}/{name}"), "")),
+            "many_folders" => many(|name| fs::create_dir(format!("{arg}/{name}"))),
             other => panic!("no tool `{other}`"),
         }
     }
@@ -157,6 +168,34 @@ fn files(done: std::io::Result<String>) -> Result<ToolResult, ToolError> {
         details: None,
     })
     .and_then(text)
+}
+
+/// Writes into one file without end.
+fn fill(path: &str) -> ! {
+    let mut file = File::create(path).unwrap_or_else(|error| panic!("{error}"));
+    loop {
+        let _ = file.write_all(&[7; 65_536]);
+    }
+}
+
+/// Makes a file large without writing.
+fn grow(path: &str) -> std::io::Result<()> {
+    File::create(path)?.set_len(1 << 40)
+}
+
+/// Writes a byte far behind the end.
+fn write_far(path: &str) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.seek(SeekFrom::Start(1 << 40))?;
+    file.write_all(&[7])
+}
+
+fn many(make: impl Fn(u64) -> std::io::Result<()>) -> ! {
+    let mut name = 0;
+    loop {
+        let _ = make(name);
+        name += 1;
+    }
 }
 
 fn endless() -> ! {
@@ -207,7 +246,6 @@ fn spam() -> ! {
 
 #[expect(clippy::print_stdout, reason = "the output has to be captured")]
 fn print_line(line: &str) -> std::io::Result<()> {
-    use std::io::Write;
     println!("{}", line.len());
     writeln!(std::io::stderr(), "{line}")
 }
