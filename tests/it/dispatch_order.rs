@@ -77,6 +77,7 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
         grants: Grants { dirs: vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadWrite }] },
         limits: Limits::default(),
         tool_limits: Default::default(),
+        calls_per_instance: 1,
     };
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let mut contracts = Contracts::default();

@@ -16,6 +16,7 @@ mod dispatch_order;
 mod filesystem;
 #[cfg(test)]
 mod import;
+mod instances;
 #[cfg(test)]
 mod mathqa;
 #[cfg(test)]

@@ -85,6 +85,7 @@ async fn compiled_programs_give_the_answers_of_the_set() {
         grants: Grants::default(),
         limits: Limits::default(),
         tool_limits: Default::default(),
+        calls_per_instance: 1,
     };
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let registry = Registry::build([plugin.registration(Trust::BuiltIn)], &Contracts::default()).unwrap();

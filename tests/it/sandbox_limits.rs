@@ -51,6 +51,7 @@ async fn load_bytes(
         grants,
         limits,
         tool_limits: Default::default(),
+        calls_per_instance: 1,
     };
     sandbox.load(source).await
 }
@@ -215,6 +216,7 @@ async fn a_tool_has_limits_of_its_own() {
             grants: grant(folder.path(), Access::ReadOnly),
             limits: short_wall(),
             tool_limits: [(ToolName::new(tool).unwrap(), own)].into(),
+            calls_per_instance: 1,
         })
     };
     let host = Host::of(&load("loop").await.unwrap());
@@ -245,6 +247,7 @@ async fn hostile_calls_in_any_order_leave_nothing() {
         limits,
         // The call that has to be served may take as long as a busy machine likes.
         tool_limits: [(ToolName::new("echo").unwrap(), Limits::default())].into(),
+            calls_per_instance: 1,
     };
     let plugin = sandbox.load(source).await.unwrap();
     let host = Host::of(&plugin);

@@ -97,10 +97,24 @@ pub(crate) struct PluginConfig {
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
+    /// Calls that one instance may serve after each other, for a plugin that says it is `stateless` and has no
+    /// grants. A new instance for each call by default.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) calls_per_instance: u32,
     /// Limits of single tools, as far as they differ from those of the plugin.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, LimitsPatch>")]
     pub(crate) tool_limits: BTreeMap<ToolName, LimitsPatch>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// The named file, or `t2m.toml` of the current folder if there is one.

@@ -39,6 +39,10 @@ pub(crate) struct Manifest {
     /// What it is for.
     #[serde(default)]
     pub(crate) description: String,
+    /// Whether what a call leaves in its memory means nothing to the next one, so that an operator may let an
+    /// instance serve several (`calls_per_instance`).
+    #[serde(default)]
+    pub(crate) stateless: bool,
     /// What it asks for.
     #[serde(default)]
     pub(crate) asks: Asks,

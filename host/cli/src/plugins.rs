@@ -96,6 +96,9 @@ struct Chosen {
     dirs: Vec<String>,
     limits: Limits,
     tool_limits: BTreeMap<ToolName, Limits>,
+    calls_per_instance: u32,
+    /// It says that its calls leave nothing for each other.
+    stateless: bool,
     /// Nobody named it, so it may stay out if it lacks a grant.
     by_default: bool,
 }
@@ -141,6 +144,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
             grants: Grants { dirs },
             limits: chosen.limits,
             tool_limits: chosen.tool_limits,
+            calls_per_instance: chosen.calls_per_instance,
         };
         match sandbox.load(source).await {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
@@ -279,8 +283,19 @@ fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Ch
         Some(path) => from_disk(Some(plugin.name.clone()), path, plugin.dirs.clone(), limits)?,
         None => Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? },
     };
+    if plugin.calls_per_instance > 1 && !chosen.stateless {
+        let message = format!(
+            "plugin `{}`: `calls_per_instance` is for plugins that say `stateless = true` in their `plugin.toml`",
+            plugin.name
+        );
+        return Err(Failure::new(Code::GrantInvalid, message));
+    }
     let own = plugin.tool_limits.iter().map(|(tool, own)| (tool.clone(), own.over(limits)));
-    Ok(Chosen { tool_limits: own.collect(), ..chosen })
+    Ok(Chosen {
+        tool_limits: own.collect(),
+        calls_per_instance: plugin.calls_per_instance,
+        ..chosen
+    })
 }
 
 fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
@@ -296,14 +311,17 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
         return Err(Failure::new(Code::PluginInvalid, message));
     };
     let name = PluginId::new(name).map_err(|error| Failure::new(Code::PluginInvalid, error.to_string()))?;
+    let manifest = Manifest::embedded(known.manifest)?;
     Ok(Chosen {
         name,
         wasm: Arc::from(known.wasm),
         trust: Trust::BuiltIn,
-        asks: Manifest::embedded(known.manifest)?.asks,
+        asks: manifest.asks,
+        stateless: manifest.stateless,
         dirs: Vec::new(),
         limits,
         tool_limits: BTreeMap::new(),
+        calls_per_instance: 1,
         by_default: false,
     })
 }
@@ -326,8 +344,18 @@ fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Lim
     if is_built_in(name.as_str()) {
         return Err(invalid(format!("`{name}` is the name of a built-in plugin; give it another one")));
     }
-    let (trust, tool_limits) = (Trust::External, BTreeMap::new());
-    Ok(Chosen { name, wasm, trust, asks, dirs, limits, tool_limits, by_default: false })
+    Ok(Chosen {
+        name,
+        wasm,
+        trust: Trust::External,
+        asks,
+        dirs,
+        limits,
+        tool_limits: BTreeMap::new(),
+        calls_per_instance: 1,
+        stateless: found.manifest.is_some_and(|manifest| manifest.stateless),
+        by_default: false,
+    })
 }
 
 /// A registry over loaded plugins.

@@ -4,7 +4,9 @@
 //! it was told then could depend on a call that hasn't come yet.
 //!
 //! **Invariant:** an instance serves one call at most, and what it holds when the call begins is what a new one
-//! would hold.
+//! would hold. Both hold for every plugin of which nobody said that it may keep its instance
+//! ([`PluginSource::calls_per_instance`](crate::PluginSource)); such an instance serves a call only if the one
+//! before came to its own end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,14 +29,16 @@ pub(crate) const MOST_WAITING: u32 = 8;
 pub(crate) struct Ready {
     pub(crate) store: Store<State>,
     pub(crate) instance: Option<bindings::Plugin>,
+    /// Calls that it has served.
+    pub(crate) calls: u32,
     /// Room in the pool beyond that of the slots, given back after the store.
-    _room: Option<OwnedSemaphorePermit>,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Ready {
     /// A store whose instance is made within the call, and whose room is that of the call's slot.
     pub(crate) fn new(store: Store<State>) -> Ready {
-        Ready { store, instance: None, _room: None }
+        Ready { store, instance: None, calls: 0, room: None }
     }
 }
 
@@ -70,6 +74,22 @@ impl Ahead {
     }
 }
 
+/// Keeps a used instance for the plugin's next call, if it may serve one more and there is room. It takes the place
+/// of one that is there, whose making is paid for.
+pub(crate) fn keep(plugin: &Linked, mut used: Ready) {
+    if used.calls >= plugin.calls_per_instance {
+        return;
+    }
+    if used.room.is_none() {
+        used.room = Arc::clone(&plugin.shared.waiting).try_acquire_owned().ok();
+    }
+    if used.room.is_some() {
+        let before = plugin.ahead.place().replace(used);
+        // Not while others wait for the place.
+        drop(before);
+    }
+}
+
 /// Makes an instance for the plugin's next call, unless one is there. What goes wrong here goes wrong
 /// again in the call, which reports it.
 pub(crate) async fn prepare(plugin: &Arc<Linked>) {
@@ -81,7 +101,8 @@ pub(crate) async fn prepare(plugin: &Arc<Linked>) {
     let long = Long::default();
     let work = make(Arc::clone(plugin), long.clone(), room);
     if let Ok(Some(ready)) = shared.workers.run(Begin::Here, long, work).await {
-        *plugin.ahead.place() = Some(ready);
+        // A used one may have been kept meanwhile.
+        plugin.ahead.place().get_or_insert(ready);
     }
 }
 
@@ -93,7 +114,7 @@ async fn make(plugin: Arc<Linked>, long: Long, room: OwnedSemaphorePermit) -> Op
     let state = store.data_mut();
     state.rest();
     let as_new = !state.host_was_used();
-    as_new.then_some(Ready { store, instance: Some(instance), _room: Some(room) })
+    as_new.then_some(Ready { store, instance: Some(instance), calls: 0, room: Some(room) })
 }
 
 #[cfg(test)]

@@ -127,8 +127,16 @@ async fn run(
             Err(error) => return (Err(internal(&error)), None),
         },
     };
+    let is_used = ready.calls > 0;
+    ready.calls += 1;
     let Ready { store, instance, .. } = &mut ready;
     store.set_epoch_deadline(PROMPT_TICKS);
+    if is_used {
+        if let Err(error) = store.set_fuel(limits.fuel) {
+            return (Err(internal(&error)), None);
+        }
+        store.data_mut().renew();
+    }
     let running = plugin.shared.ticker.serving();
     let grants = Some((&plugin.grants, call.effect()));
     if let Err(error) = store.data_mut().begin(Serving::Call(call), wall, grants, long, running) {
@@ -142,7 +150,8 @@ async fn run(
         instance.t2m_plugin_handler().call_call(&mut *store, tool.as_str(), &arguments).await
     };
     let ended = timeout(wall, work).await;
-    store.data().report_output();
+    store.data_mut().report_output();
+    let came_to_its_end = matches!(&ended, Ok(Ok(_)));
     let result = match ended {
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
@@ -150,6 +159,10 @@ async fn run(
         Ok(Ok(Ok(result))) => convert::reply(result, usage(limits, store), limits.transfer_bytes),
     };
     store.data_mut().rest();
+    if came_to_its_end && own.is_none() && plugin.calls_per_instance > 1 {
+        ahead::keep(&plugin, ready);
+        return (result, None);
+    }
     (result, (begin == Begin::Here).then_some(ready))
 }
 
@@ -189,7 +202,7 @@ async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Describe
     };
     let start = Instant::now();
     let ended = timeout(wall, work).await;
-    store.data().report_output();
+    store.data_mut().report_output();
     match ended {
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),

@@ -15,6 +15,7 @@
 //!     grants: Grants::default(),
 //!     limits: Limits::default(),
 //!     tool_limits: Default::default(),
+//!     calls_per_instance: 1,
 //! };
 //! let plugin = sandbox.load(source).await?;
 //! println!("{} tools", plugin.tools().len());

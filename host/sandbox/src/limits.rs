@@ -131,6 +131,13 @@ impl Meter {
     }
 }
 
+impl Meter {
+    /// Begins to count anew what is asked for; what is there stays.
+    pub(crate) fn renew(&mut self) {
+        (self.peak, self.memory_refused, self.table_refused) = (self.memory, false, false);
+    }
+}
+
 /// Adds a growth to a sum if the sum stays within its limit.
 fn grow(sum: &mut usize, limit: usize, current: usize, desired: usize) -> bool {
     let wanted = sum.saturating_add(desired.saturating_sub(current));

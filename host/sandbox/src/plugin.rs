@@ -43,6 +43,10 @@ pub struct PluginSource {
     pub limits: Limits,
     /// The same for calls of single tools.
     pub tool_limits: BTreeMap<ToolName, Limits>,
+    /// Calls that one instance may serve after each other. 1, for all plugins but those that say they are
+    /// `stateless`: what an instance keeps in memory is there for the next call, whoever makes it. It begins anew
+    /// after a call that didn't come to its own end. Not for a plugin with grants, which come with a call.
+    pub calls_per_instance: u32,
 }
 
 /// What a call of a plugin needs, on whichever thread it runs.
@@ -53,6 +57,7 @@ pub(crate) struct Linked {
     pub(crate) grants: OpenGrants,
     pub(crate) limits: Limits,
     pub(crate) tool_limits: BTreeMap<ToolName, Limits>,
+    pub(crate) calls_per_instance: u32,
     /// This plugin's share of the sandbox's slots.
     pub(crate) share: Arc<Semaphore>,
     /// The instance for its next call, if there is one already.
@@ -153,7 +158,7 @@ pub(crate) async fn describe(
     wasm: Arc<[u8]>,
 ) -> Result<Description, SandboxError> {
     let (grants, limits) = (Grants::default(), Limits::default());
-    let source = PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new() };
+    let source = PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new(), calls_per_instance: 1 };
     let (Plugin { digest, sdk, tools, .. }, call::Described { usage, time, .. }) =
         open(shared, source, true).await?;
     Ok(Description { digest, sdk, tools, usage, time })
@@ -164,13 +169,17 @@ async fn open(
     source: PluginSource,
     files: bool,
 ) -> Result<(Plugin, call::Described), SandboxError> {
-    let PluginSource { id, wasm, grants, limits, tool_limits } = source;
+    let PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance } = source;
     let most = shared.config.compile.wasm_bytes;
     if wasm.len() > most {
         let message = format!("{} bytes, at most {most} are compiled", wasm.len());
         return Err(SandboxError::new(Code::FileTooLarge, message));
     }
     let grants = OpenGrants::open(&grants)?;
+    if calls_per_instance > 1 && !grants.is_empty() {
+        let message = "a plugin with grants gets a new instance for each call: its grants are those of the call";
+        return Err(SandboxError::new(Code::GrantInvalid, message));
+    }
     let size = wasm.len();
     let here = Arc::clone(shared);
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
@@ -187,6 +196,7 @@ async fn open(
             .into_iter()
             .map(|(tool, limits)| (tool, limits.min(shared.config.ceiling)))
             .collect(),
+        calls_per_instance,
         share: Arc::new(Semaphore::new(shared.config.share())),
         ahead: Ahead::default(),
     });

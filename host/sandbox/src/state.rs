@@ -45,6 +45,15 @@ pub(crate) enum Serving {
     Call(ClearedCall),
 }
 
+impl Serving {
+    fn node(&self) -> &str {
+        match self {
+            Serving::Nothing | Serving::Describe(_) => "",
+            Serving::Call(call) => call.context().node.as_str(),
+        }
+    }
+}
+
 /// The data of one store.
 pub(crate) struct State {
     pub(crate) meter: Meter,
@@ -66,6 +75,8 @@ pub(crate) struct State {
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
+    /// Bytes of both that were handed to the log.
+    reported: [usize; 2],
     /// The guest called a function of the host.
     host_was_used: bool,
     /// The epoch moves while this is there.
@@ -93,6 +104,7 @@ impl State {
             clock: VirtualClock::default(),
             stdout: MemoryOutputPipe::new(limits.stdio_bytes),
             stderr: MemoryOutputPipe::new(limits.stdio_bytes),
+            reported: [0; 2],
             host_was_used: false,
             running: None,
         }
@@ -200,23 +212,27 @@ impl State {
         String::from_utf8_lossy(&self.stderr.contents()).into_owned()
     }
 
-    /// Hands captured output to the operator's log.
-    pub(crate) fn report_output(&self) {
-        for (stream, pipe) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+    /// Begins to count anew, for an instance that goes on to its next call. What it holds still counts.
+    pub(crate) fn renew(&mut self) {
+        self.meter.renew();
+        self.written = Written::new(self.limits);
+        (self.stopped, self.log_bytes, self.log_lines) = (None, 0, 0);
+    }
+
+    /// Hands captured output to the operator's log, each byte once.
+    pub(crate) fn report_output(&mut self) {
+        let streams = [("stdout", &self.stdout), ("stderr", &self.stderr)];
+        for ((stream, pipe), reported) in streams.into_iter().zip(&mut self.reported) {
             let bytes = pipe.contents();
+            let bytes = bytes.get(*reported..).unwrap_or_default();
+            *reported += bytes.len();
             if !bytes.is_empty() {
-                let text = printable(&String::from_utf8_lossy(&bytes));
-                tracing::debug!(target: "t2m_sandbox::guest", plugin = %self.plugin, node = self.node(), stream, "{text}");
+                let text = printable(&String::from_utf8_lossy(bytes));
+                tracing::debug!(target: "t2m_sandbox::guest", plugin = %self.plugin, node = self.serving.node(), stream, "{text}");
             }
         }
     }
 
-    fn node(&self) -> &str {
-        match &self.serving {
-            Serving::Nothing | Serving::Describe(_) => "",
-            Serving::Call(call) => call.context().node.as_str(),
-        }
-    }
 
     fn stop(&mut self, code: Code) -> wasmtime::Error {
         self.stopped = Some(code);
@@ -262,7 +278,7 @@ impl log::Host for State {
             ($level:ident) => {
                 tracing::event!(
                     target: "t2m_sandbox::guest", tracing::Level::$level,
-                    plugin = %self.plugin, node = self.node(), "{}", printable(&message)
+                    plugin = %self.plugin, node = self.serving.node(), "{}", printable(&message)
                 )
             };
         }
