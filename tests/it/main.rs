@@ -15,6 +15,7 @@ mod dispatch_order;
 #[cfg(test)]
 mod filesystem;
 #[cfg(test)]
+mod hostile_host;
 mod import;
 mod instances;
 #[cfg(test)]
@@ -42,4 +43,5 @@ mod record;
 #[cfg(test)]
 mod redact;
 #[cfg(test)]
+mod sandbox_escapes;
 mod sandbox_limits;

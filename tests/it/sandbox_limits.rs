@@ -2,135 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use t2m_core::code::Code;
-use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{CallError, CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
+use t2m_core::contract::Contracts;
+use t2m_core::dispatch::{Dispatcher, DispatcherParts, Registry, Trust};
 use t2m_core::effect::Effect;
 use t2m_core::id::ToolName;
 use t2m_core::policy::{Action, Policy};
-use t2m_core::tool::{Content, Reply};
-use t2m_sandbox::{
-    Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
-};
-use tempfile::TempDir;
+use t2m_sandbox::{Access, Grants, Limits, PluginSource, Sandbox, SandboxConfig};
 
-/// The sandbox of these tests: small, and with a cache so that each test process compiles nothing.
-fn config() -> SandboxConfig {
-    SandboxConfig {
-        cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("sandbox-cache")),
-        slots: 4,
-        ..SandboxConfig::default()
-    }
-}
-
-fn grant(path: &Path, access: Access) -> Grants {
-    Grants { dirs: vec![DirGrant { path: path.to_owned(), access }] }
-}
-
-async fn load(sandbox: &Sandbox, grants: Grants, limits: Limits) -> Result<Arc<Plugin>, SandboxError> {
-    load_bytes(sandbox, hostile(), grants, limits).await
-}
-
-fn hostile() -> Vec<u8> {
-    std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap()
-}
-
-async fn load_bytes(
-    sandbox: &Sandbox,
-    wasm: Vec<u8>,
-    grants: Grants,
-    limits: Limits,
-) -> Result<Arc<Plugin>, SandboxError> {
-    let source = PluginSource {
-        id: "hostile".parse().unwrap(),
-        wasm: wasm.into(),
-        grants,
-        limits,
-        tool_limits: Default::default(),
-        calls_per_instance: 1,
-    };
-    sandbox.load(source).await
-}
-
-/// A host with the hostile plugin, reviewed, every effect allowed.
-#[derive(Clone)]
-struct Host {
-    dispatcher: Arc<Dispatcher>,
-}
-
-impl Host {
-    fn of(plugin: &Arc<Plugin>) -> Host {
-        let mut contracts = Contracts::default();
-        for tool in plugin.tools() {
-            let mut contract = Contract::candidate(tool, plugin.digest());
-            contract.review = Some(Review {
-                by: "test".into(),
-                at: "2026-01-01T00:00:00Z".into(),
-                digest: contract.digest(),
-            });
-            contracts.insert(contract);
-        }
-        let registry = Registry::build([plugin.registration(Trust::External)], &contracts).unwrap();
-        let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
-        let policy = Policy { effects, ..Policy::default() };
-        let dispatcher = Dispatcher::new(DispatcherParts { policy, ..DispatcherParts::new(registry) });
-        Host { dispatcher }
-    }
-
-    async fn new(config: SandboxConfig, limits: Limits) -> Host {
-        let folder = tempfile::tempdir().unwrap();
-        let sandbox = Sandbox::new(config).unwrap();
-        let grants = grant(folder.path(), Access::ReadOnly);
-        Host::of(&load(&sandbox, grants, limits).await.unwrap())
-    }
-
-    async fn with_folder(path: &Path, access: Access) -> Host {
-        let sandbox = Sandbox::new(config()).unwrap();
-        Host::of(&load(&sandbox, grant(path, access), Limits::default()).await.unwrap())
-    }
-
-    async fn call(&self, tool: &str, arg: &str) -> Result<Reply, CallError> {
-        self.call_in("run", tool, arg).await
-    }
-
-    async fn call_in(&self, run: &str, tool: &str, arg: &str) -> Result<Reply, CallError> {
-        self.call_with(run, tool, json!({"arg": arg})).await
-    }
-
-    async fn call_with(&self, run: &str, tool: &str, arguments: Value) -> Result<Reply, CallError> {
-        let request = CallRequest {
-            origin: Origin::Direct,
-            run: run.parse().unwrap(),
-            node: "node".parse().unwrap(),
-            attempt: 1,
-            tool: ToolName::new(tool).unwrap(),
-            arguments,
-            timeout: None,
-        };
-        self.dispatcher.dispatch(request).await
-    }
-
-    async fn text(&self, tool: &str, arg: &str) -> Result<String, Code> {
-        text_of(self.call(tool, arg).await)
-    }
-
-    async fn serves(&self) {
-        let reply = self.call("echo", "still here").await.unwrap();
-        assert_eq!(reply.structured, Some(json!({"arg": "still here"})));
-    }
-}
-
-fn text_of(answer: Result<Reply, CallError>) -> Result<String, Code> {
-    let reply = answer.map_err(|error| error.code)?;
-    match reply.content.first() {
-        Some(Content::Text { text }) => Ok(text.clone()),
-        _ => Ok(reply.structured.map(|value| value.to_string()).unwrap_or_default()),
-    }
-}
+use crate::hostile_host::{Host, config, grant, hostile, load, load_bytes, text_of};
 
 fn short_wall() -> Limits {
     Limits { wall: Duration::from_millis(300), fuel: u64::MAX >> 1, ..Limits::default() }
@@ -247,7 +130,7 @@ async fn hostile_calls_in_any_order_leave_nothing() {
         limits,
         // The call that has to be served may take as long as a busy machine likes.
         tool_limits: [(ToolName::new("echo").unwrap(), Limits::default())].into(),
-            calls_per_instance: 1,
+        calls_per_instance: 1,
     };
     let plugin = sandbox.load(source).await.unwrap();
     let host = Host::of(&plugin);
@@ -414,63 +297,6 @@ async fn an_ungranted_interface_is_refused_at_load() {
     let missing = grant(Path::new("/no/such/folder"), Access::ReadOnly);
     let error = load(&sandbox, missing, Limits::default()).await.unwrap_err();
     assert_eq!(error.code(), Code::GrantInvalid);
-}
-
-/// A folder `inside` with a file, next to a file that nobody granted, and links to it.
-fn secret_beside() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let inside = folder.path().join("inside");
-    std::fs::create_dir(&inside).unwrap();
-    std::fs::write(folder.path().join("secret"), "top secret").unwrap();
-    std::fs::write(inside.join("file"), "fine").unwrap();
-    std::os::unix::fs::symlink("../secret", inside.join("relative")).unwrap();
-    std::os::unix::fs::symlink(folder.path().join("secret"), inside.join("absolute")).unwrap();
-    std::os::unix::fs::symlink("/proc/self/root/etc", inside.join("magic")).unwrap();
-    std::os::unix::fs::symlink("file", inside.join("near")).unwrap();
-    folder
-}
-
-/// P04: parents, absolute paths and links don't lead out, and a read-only folder isn't written.
-#[tokio::test]
-async fn no_path_leads_out_of_a_granted_folder() {
-    let folder = secret_beside();
-    let inside = folder.path().canonicalize().unwrap().join("inside");
-    let at = |name: &str| inside.join(name).display().to_string();
-    for access in [Access::ReadOnly, Access::ReadWrite] {
-        let host = Host::with_folder(&inside, access).await;
-        for name in ["file", "near", "../inside/file"] {
-            // The last one leaves the folder on its way, which is refused even though it comes back.
-            let expected = if name.starts_with("..") { Err(Code::ToolFailed) } else { Ok("fine".into()) };
-            assert_eq!(host.text("read", &at(name)).await, expected, "{name}");
-        }
-        for name in ["../secret", "relative", "absolute", "magic/passwd", "/etc/passwd"] {
-            assert_eq!(host.text("read", &at(name)).await, Err(Code::ToolFailed), "{name}");
-            assert_eq!(host.text("write", &at(name)).await, Err(Code::ToolFailed), "{name}");
-        }
-        let written = host.text("write", &at("new")).await;
-        assert_eq!(written.is_ok(), access == Access::ReadWrite, "{written:?}");
-        assert_eq!(inside.join("new").exists(), access == Access::ReadWrite);
-    }
-    assert_eq!(std::fs::read_to_string(folder.path().join("secret")).unwrap(), "top secret");
-}
-
-/// P04: a folder that is replaced by a link after it was granted doesn't lead elsewhere.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_granted_folder_stays_the_one_that_was_granted() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().canonicalize().unwrap();
-    let (granted, other) = (root.join("granted"), root.join("other"));
-    for path in [&granted, &other] {
-        std::fs::create_dir(path).unwrap();
-    }
-    std::fs::write(granted.join("file"), "granted").unwrap();
-    std::fs::write(other.join("file"), "other").unwrap();
-    let host = Host::with_folder(&granted, Access::ReadOnly).await;
-    std::fs::rename(&granted, root.join("moved")).unwrap();
-    std::os::unix::fs::symlink(&other, &granted).unwrap();
-    let file = granted.join("file").display().to_string();
-    assert_eq!(host.text("read", &file).await, Ok("granted".into()));
 }
 
 /// P14: clocks and randomness are those of the run, and nothing else.

@@ -33,7 +33,7 @@ mod export {
 }
 
 /// Every tool, with what it may do.
-const TOOLS: [(&str, Effect); 28] = [
+const TOOLS: [(&str, Effect); 33] = [
     ("echo", Effect::Pure),
     ("loop", Effect::Pure),
     ("poll_loop", Effect::Pure),
@@ -62,6 +62,11 @@ const TOOLS: [(&str, Effect); 28] = [
     ("write_far", Effect::Write),
     ("many_files", Effect::Write),
     ("many_folders", Effect::Write),
+    ("list", Effect::Read),
+    ("link", Effect::Write),
+    ("move_out", Effect::Write),
+    ("read_through_link", Effect::Write),
+    ("read_often", Effect::Read),
 ];
 
 thread_local! {
@@ -141,6 +146,15 @@ impl Guest for Hostile {
             "write_far" => files(write_far(arg).map(|()| "written".to_owned())),
             "many_files" => many(|name| fs::write(format!("{arg}/{name}"), "")),
             "many_folders" => many(|name| fs::create_dir(format!("{arg}/{name}"))),
+            "list" => files(fs::read_dir(arg).map(|names| names.count().to_string())),
+            "link" => files(beside(arg, "stolen").and_then(|here| linked(arg, &here))),
+            "move_out" => {
+                files(beside(arg, "file").and_then(|file| fs::rename(file, arg)).map(|()| "moved".into()))
+            }
+            "read_through_link" => files(read_through_link(arg)),
+            "read_often" => text(
+                (0..100).map(|_| fs::read_to_string(arg).unwrap_or("refused ".into())).collect::<String>(),
+            ),
             other => panic!("no tool `{other}`"),
         }
     }
@@ -168,6 +182,30 @@ fn files(done: std::io::Result<String>) -> Result<ToolResult, ToolError> {
         details: None,
     })
     .and_then(text)
+}
+
+/// A name in the first granted folder.
+fn beside(_: &str, name: &str) -> std::io::Result<String> {
+    let folders = wasip2::filesystem::preopens::get_directories();
+    let (_, folder) = folders.into_iter().next().ok_or(std::io::ErrorKind::NotFound)?;
+    Ok(format!("{folder}/{name}"))
+}
+
+/// Reads a file by another name for it.
+fn linked(file: &str, name: &str) -> std::io::Result<String> {
+    fs::hard_link(file, name)?;
+    fs::read_to_string(name)
+}
+
+/// Reads through a link that it makes: `FOLDER|TARGET`.
+fn read_through_link(arg: &str) -> std::io::Result<String> {
+    let (folder, target) = arg.split_once('|').unwrap_or_default();
+    let link = format!("{folder}/made");
+    let _ = fs::remove_file(&link);
+    #[expect(deprecated, reason = "the one that this target has")]
+    fs::soft_link(target, &link)?;
+    let entered = fs::read_dir(&link).map(|names| names.count().to_string());
+    fs::read_to_string(&link).or(entered)
 }
 
 /// Writes into one file without end.
