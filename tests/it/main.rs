@@ -6,6 +6,8 @@
 
 // `cfg(test)` tells clippy that helpers are test code too.
 #[cfg(test)]
+mod any_component;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod compile_checks;

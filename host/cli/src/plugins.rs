@@ -19,7 +19,7 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{
-    Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
+    Access, DirGrant, Grants, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
 };
 
 use crate::args::PluginArgs;
@@ -165,6 +165,8 @@ pub(crate) struct Described {
     pub(crate) trust: Trust,
     pub(crate) asks: Asks,
     pub(crate) tools: Vec<ToolDescriptor>,
+    /// Exported functions that are no tools.
+    pub(crate) left_out: Vec<LeftOut>,
     pub(crate) wasm: Arc<[u8]>,
 }
 
@@ -201,6 +203,7 @@ pub(crate) async fn describe(
             trust,
             asks,
             tools: found.tools,
+            left_out: found.left_out,
             wasm,
         });
     }
