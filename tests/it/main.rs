@@ -11,6 +11,7 @@ mod any_component;
 mod cli;
 #[cfg(test)]
 mod compile_checks;
+#[cfg(test)]
 mod compile_limits;
 #[cfg(test)]
 mod dispatch_order;

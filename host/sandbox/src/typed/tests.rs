@@ -225,13 +225,13 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// Puts something else in one place of a value, or takes or adds a member.
 fn change(json: &mut Value, mut at: usize, other: &Value) {
     match json {
-        Value::Array(items) if at % 4 != 0 && !items.is_empty() => {
+        Value::Array(items) if !at.is_multiple_of(4) && !items.is_empty() => {
             at /= 4;
             let (place, rest) = (at % items.len(), at / items.len());
             change(&mut items[place], rest, other);
         }
         Value::Array(items) if at % 8 == 4 => items.push(other.clone()),
-        Value::Object(map) if at % 4 != 0 && !map.is_empty() => {
+        Value::Object(map) if !at.is_multiple_of(4) && !map.is_empty() => {
             at /= 4;
             let place = at % map.len();
             let key = map.keys().nth(place).cloned().unwrap();
