@@ -235,7 +235,7 @@ fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, Sandbo
     let component = cache::compile(&shared.engine, &shared.config, shared.cache.as_ref(), wasm, digest)?;
     let functions = match info.has_handler() {
         true => None,
-        false => Some(Functions::find(&shared.engine, &component, info.docs())?),
+        false => Some(Functions::find(&shared.engine, &component, info.docs(), info.named_types())?),
     };
     let linker = imports::linker(&shared.engine, files)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;

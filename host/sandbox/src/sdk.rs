@@ -15,7 +15,7 @@ use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
 use crate::error::SandboxError;
 use crate::imports;
-use crate::typed::{DOCS_SECTION, MAX_DOCS};
+use crate::typed::{DOCS_SECTION, Key, MAX_DOCS};
 use types::Types;
 
 /// Name of the custom section that the SDK puts into a plugin's core module.
@@ -88,6 +88,8 @@ pub struct ComponentInfo {
     pub debug_bytes: usize,
     /// Imports that bring types alone, so that nobody has to serve them.
     types_alone: BTreeSet<String>,
+    /// The types of its world, by what they are known by.
+    named_types: Vec<(String, Key)>,
     /// Whether it exports functions, or instances that may hold some.
     calls: bool,
     /// What its author wrote about its functions and types.
@@ -118,6 +120,11 @@ impl ComponentInfo {
         self.docs.as_deref()
     }
 
+    /// The types that stand in its world itself.
+    pub(crate) fn named_types(&self) -> &[(String, Key)] {
+        &self.named_types
+    }
+
     fn check_exports(&self) -> Result<(), SandboxError> {
         if self.has_handler() {
             return check_handlers(&self.exports);
@@ -145,6 +152,7 @@ fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
         exports: Vec::new(),
         debug_bytes: 0,
         types_alone: BTreeSet::new(),
+        named_types: Vec::new(),
         calls: false,
         docs: None,
     };
@@ -213,7 +221,7 @@ fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
             _ => {}
         }
     }
-    info.types_alone = types.imports;
+    (info.types_alone, info.named_types) = (types.imports, types.named);
     Ok(info)
 }
 

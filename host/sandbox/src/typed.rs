@@ -34,7 +34,7 @@ use read::Room;
 use shape::{Budget, Named, Shape};
 use write::Unwritten;
 
-pub(crate) use docs::{MAX_SECTION as MAX_DOCS, SECTION as DOCS_SECTION};
+pub(crate) use docs::{Key, MAX_SECTION as MAX_DOCS, SECTION as DOCS_SECTION, key};
 
 /// The tool's own code of a function that returned an error without a name.
 const ERROR: &str = "error";
@@ -101,14 +101,19 @@ impl Arguments {
 }
 
 impl Functions {
-    /// Finds what a component exports. `section` is what its author wrote about it.
+    /// Finds what a component exports. `section` is what its author wrote about it, `named` the types of its
+    /// world, which the engine doesn't tell.
     pub(crate) fn find(
         engine: &Engine,
         component: &Component,
         section: Option<&[u8]>,
+        named: &[(String, Key)],
     ) -> Result<Functions, SandboxError> {
         let ty = component.component_type();
         let mut docs = section.map(Docs::read).unwrap_or_default();
+        for (name, key) in named {
+            docs.note_key(name, key);
+        }
         let mut found = Vec::new();
         for (name, item) in ty.imports(engine).chain(ty.exports(engine)) {
             note(&mut docs, engine, name, &item.ty);

@@ -26,6 +26,9 @@ const MAX_MEMBERS: usize = 10_000;
 /// Worlds that are looked into; a package has one or two.
 const MAX_WORLDS: usize = 100;
 
+/// What a type is known by where it has no name: its kind and the names of its members.
+pub(crate) type Key = (char, String);
+
 /// The words about one component.
 #[derive(Default)]
 pub(crate) struct Docs {
@@ -33,7 +36,7 @@ pub(crate) struct Docs {
     /// Types by the names that they have where they are defined.
     named: BTreeMap<String, About>,
     /// Types have no names where they are used, so they are known by what they are made of.
-    known: BTreeMap<(char, String), About>,
+    known: BTreeMap<Key, About>,
 }
 
 /// The words about a type and its members.
@@ -97,7 +100,9 @@ impl Docs {
 
     /// Notes that there is a type of this name, so that it is known where it is used.
     pub(crate) fn note(&mut self, name: &str, ty: &Type) {
-        let Some(about) = self.named.get(name) else { return };
+        if self.named.is_empty() {
+            return;
+        }
         let key = match ty {
             Type::Record(record) => key('r', record.fields().map(|field| field.name)),
             Type::Variant(variant) => key('v', variant.cases().map(|case| case.name)),
@@ -105,7 +110,14 @@ impl Docs {
             Type::Flags(flags) => key('f', flags.names()),
             _ => return,
         };
-        self.known.entry(key).or_insert_with(|| about.clone());
+        self.note_key(name, &key);
+    }
+
+    /// The same for a type of which only that is known.
+    pub(crate) fn note_key(&mut self, name: &str, key: &Key) {
+        if let Some(about) = self.named.get(name) {
+            self.known.entry(key.clone()).or_insert_with(|| about.clone());
+        }
     }
 
     /// The words about a type that has these members.
@@ -136,7 +148,8 @@ fn types(package: &Value) -> BTreeMap<String, About> {
     named
 }
 
-fn key<'n>(kind: char, names: impl Iterator<Item = &'n str>) -> (char, String) {
+/// What a type with these members is known by.
+pub(crate) fn key<'n>(kind: char, names: impl Iterator<Item = &'n str>) -> Key {
     let mut text = String::new();
     for name in names.take(MAX_MEMBERS) {
         text.push_str(name);

@@ -5,10 +5,12 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use t2m_core::schema::Schema;
-use wasmtime::component::Val;
+use wasmtime::Engine;
+use wasmtime::component::{Component, Val};
 
-use super::shape::{Int, Members, Named, Shape};
-use super::{read, schema, write};
+use super::shape::{Int, MAX_DEPTH, Members, Named, Shape};
+use super::{Functions, read, schema, write};
+use crate::error::SandboxError;
 
 const MUCH: usize = 64 << 20;
 
@@ -320,7 +322,7 @@ proptest! {
 /// P08: the schema of the deepest type can be read back, wherever it is written to.
 #[test]
 fn the_deepest_schema_can_be_read_back() {
-    let deepest = (0..=super::shape::MAX_DEPTH)
+    let deepest = (0..=MAX_DEPTH)
         .fold(Shape::Int(Int::U64), |inner, _| Shape::Variant(named("case")(vec![(true, Some(inner))])));
     let contracts = json!({"contracts": [{"input_schema": schema::only("x", schema::of(&deepest))}]});
     let limits = t2m_core::json::Limits { depth: 116, ..t2m_core::json::Limits::default() };
@@ -393,4 +395,55 @@ fn arguments_have_room() {
     let room = |bytes| read::value(&Shape::Bytes, &json!("AAAA".repeat(1_000)), &mut read::Room::new(bytes));
     assert!(room(200_000).is_ok());
     assert!(room(10_000).unwrap_err().message().contains("transfer_bytes"));
+}
+
+/// Finds the functions of a component whose functions each return one of these types.
+fn found(types: &str, results: &[&str]) -> Result<Functions, SandboxError> {
+    let function = |(at, result): (usize, &&str)| {
+        format!(
+            r#"(func (export "f{at}") (result {result})
+                (canon lift (core func $i "none") (memory $i "memory")))"#
+        )
+    };
+    let functions: String = results.iter().enumerate().map(function).collect();
+    let text = format!(
+        r#"(component
+            (core module $m (memory (export "memory") 1) (func (export "none") (result i32) i32.const 0))
+            (core instance $i (instantiate $m))
+            {types} {functions})"#
+    );
+    let engine = Engine::default();
+    let component = Component::new(&engine, wat::parse_str(text).unwrap()).unwrap();
+    Functions::find(&engine, &component, None, &[])
+}
+
+/// P08: types that would fill memory or the stack leave their function out, and no other.
+#[test]
+fn types_without_end_are_left_out() {
+    let nested = |levels: usize| format!("{}u8{}", "(list ".repeat(levels), ")".repeat(levels));
+    let (fits, deep) = (nested(MAX_DEPTH + 1), nested(MAX_DEPTH + 2));
+    // Each level twice that of the one before: 2^17 parts of some hundred bytes.
+    let doubled = |at: usize| format!("(type $t{at} (tuple $t{} $t{}))", at - 1, at - 1);
+    let types: String = (1..18).map(doubled).collect();
+    let types = format!("(type $t0 (tuple string)) {types}");
+    let functions = found(&types, &["string", &fits, &deep, "$t5", "$t17", "$t6"]).unwrap();
+    let names: Vec<&str> = functions.tools().iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["f0", "f1", "f3", "f5"]);
+    let left_out: Vec<_> =
+        functions.left_out().iter().map(|out| (out.function.as_str(), &*out.reason)).collect();
+    assert_eq!((left_out[0].0, left_out[1].0), ("f2", "f4"));
+    assert!(left_out[0].1.contains("deeper") && left_out[1].1.contains("too many parts"), "{left_out:?}");
+}
+
+/// P08: all functions together have a limit too, in number and in what their types take.
+#[test]
+fn functions_without_end_are_refused() {
+    let many = vec!["string"; 1_001];
+    let error = found("", &many).err().unwrap();
+    assert!(error.message().contains("1001 functions"), "{error}");
+    let doubled: String =
+        (1..11).map(|at| format!("(type $t{at} (tuple $t{} $t{}))", at - 1, at - 1)).collect();
+    let functions = found(&format!("(type $t0 (tuple string)) {doubled}"), &["$t10"; 30]).unwrap();
+    assert_eq!(functions.tools().len() + functions.left_out().len(), 30);
+    assert!((10..20).contains(&functions.tools().len()), "{}", functions.tools().len());
 }
