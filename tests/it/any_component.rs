@@ -322,6 +322,13 @@ fn plain_functions_use_granted_files_only() -> Outcome<()> {
     assert!(!env.work().join("data/b.txt").exists(), "the directory may be read only");
     assert_eq!(run(&format!("{data}:rw"), "write-text", write)?.success()?.json()?, json!({}));
     assert_eq!(env.read("data/b.txt")?, "B");
+    let case = json!({
+        "format": "t2m/plugin-case@1", "tool": "write-text", "arguments": {"path": "{dir}/b.txt", "text": "B"},
+        "files": {"access": "read-write", "content": {"a.txt": "A"}}, "expect": {"structured": {}},
+        "files_after": {"a.txt": "A", "b.txt": "B"},
+    });
+    env.write("tests/cases/writes.json", case.to_string())?;
+    host(&env, &["plugin", "test", "plain.wasm"])?.success()?;
     let checked = host(&env, &["plugin", "check", "plain.wasm", "--format", "json"])?.success()?.json()?;
     assert_eq!(checked["errors"], json!([]));
     Ok(())

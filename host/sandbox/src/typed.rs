@@ -114,48 +114,24 @@ impl Functions {
         for (name, key) in named {
             docs.note_key(name, key);
         }
-        let mut found = Vec::new();
         for (name, item) in ty.imports(engine).chain(ty.exports(engine)) {
             note(&mut docs, engine, name, &item.ty);
         }
-        for (name, item) in ty.exports(engine) {
-            match item.ty {
-                ComponentItem::ComponentFunc(function) => {
-                    found.push((None, name, function, component.get_export_index(None, name)));
-                }
-                ComponentItem::ComponentInstance(instance) => {
-                    let index = component.get_export_index(None, name);
-                    for (inner, item) in instance.exports(engine) {
-                        if let ComponentItem::ComponentFunc(function) = item.ty {
-                            let index =
-                                index.as_ref().and_then(|at| component.get_export_index(Some(at), inner));
-                            found.push((Some((name, inner.to_owned())), name, function, index));
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        let places: Vec<Place<'_>> = found
-            .iter()
-            .map(|(inner, name, ..)| match inner {
-                Some((instance, function)) => Place { instance: Some(instance), function },
-                None => Place { instance: None, function: name },
-            })
-            .collect();
-        if places.len() > convert::MAX_TOOLS {
-            let message = format!("{} functions, at most {} are taken", places.len(), convert::MAX_TOOLS);
+        let exports = exports(engine, component);
+        if exports.len() > convert::MAX_TOOLS {
+            let message = format!("{} functions, at most {} are taken", exports.len(), convert::MAX_TOOLS);
             return Err(SandboxError::new(Code::PluginInvalid, message));
         }
         let mut budget = Budget::new();
         let mut functions = Functions { list: Vec::new(), tools: Vec::new(), left_out: Vec::new() };
         // A function that can't be a tool takes no name from one that can.
         let mut fit = Vec::new();
-        for (place, (_, _, function, index)) in places.iter().zip(&found) {
+        for export in &exports {
+            let place = Place { instance: export.instance.as_deref(), function: &export.name };
             budget.next_function();
-            match shapes(*place, function, &docs, &mut budget) {
-                Ok((params, answer)) => fit.push((*place, index, params, answer)),
-                Err(reason) => functions.leave_out(*place, reason),
+            match shapes(place, &export.ty, &docs, &mut budget) {
+                Ok((params, answer)) => fit.push((place, export.index, params, answer)),
+                Err(reason) => functions.leave_out(place, reason),
             }
         }
         let fitting: Vec<Place<'_>> = fit.iter().map(|(place, ..)| *place).collect();
@@ -166,7 +142,7 @@ impl Functions {
                 (Ok(name), Some(index)) => {
                     let about = docs.function(place.interface(), place.function).unwrap_or_default();
                     functions.tools.push(descriptor(&name, about, &params, &answer));
-                    functions.list.push(Function { name, index: *index, params, answer });
+                    functions.list.push(Function { name, index, params, answer });
                 }
                 (Ok(_), None) => functions.leave_out(place, "it can't be found again".to_owned()),
                 (Err(reason), _) => functions.leave_out(place, reason),
@@ -286,6 +262,39 @@ impl Returned {
 /// A name as it may stand in a message.
 fn short(name: &str) -> String {
     printable(&name.chars().take(MAX_SHOWN).collect::<String>())
+}
+
+/// An exported function.
+struct Export {
+    instance: Option<String>,
+    name: String,
+    ty: ComponentFunc,
+    index: Option<ComponentExportIndex>,
+}
+
+/// What a component exports by itself and in instances. Instances in instances are nothing that WIT can say.
+fn exports(engine: &Engine, component: &Component) -> Vec<Export> {
+    let ty = component.component_type();
+    let mut found = Vec::new();
+    for (name, item) in ty.exports(engine) {
+        let index = component.get_export_index(None, name);
+        match item.ty {
+            ComponentItem::ComponentFunc(ty) => {
+                found.push(Export { instance: None, name: name.to_owned(), ty, index });
+            }
+            ComponentItem::ComponentInstance(instance) => {
+                for (inner, item) in instance.exports(engine) {
+                    if let ComponentItem::ComponentFunc(ty) = item.ty {
+                        let index = index.as_ref().and_then(|at| component.get_export_index(Some(at), inner));
+                        let (instance, name) = (Some(name.to_owned()), inner.to_owned());
+                        found.push(Export { instance, name, ty, index });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Lets the words about named types be found where the types are used.

@@ -71,7 +71,9 @@ fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> Stri
     ];
     for tool in &plugin.tools {
         lines.push(format!("{}  ({})", tool.name, plugin.review_state(tool, contracts)));
-        lines.push(format!("  {}", one_line(tool.description.trim())));
+        if !tool.description.trim().is_empty() {
+            lines.push(format!("  {}", one_line(tool.description.trim())));
+        }
         lines.push(format!("  effect: {}, {}", tool.effect, tool.idempotency));
         for (what, keys) in [("reads", &tool.reads), ("writes", &tool.writes)] {
             if !keys.is_empty() {
