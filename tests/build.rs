@@ -1,6 +1,13 @@
-//! Compiles the misbehaving guest, the SDK's first example and the plugins under test to components.
+//! Compiles the guests and the plugins under test to components.
 
 fn main() -> Result<(), t2m_plugin_build::Failure> {
-    t2m_plugin_build::compile(&["tests/guests/hostile", "tests/guests/counter", "plugins/files", "plugins/math"])?;
+    t2m_plugin_build::compile(&[
+        "tests/guests/hostile",
+        "tests/guests/counter",
+        "tests/guests/typed",
+        "tests/guests/typed-files",
+        "plugins/files",
+        "plugins/math",
+    ])?;
     Ok(())
 }

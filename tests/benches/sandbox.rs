@@ -98,7 +98,7 @@ fn calls(criterion: &mut Criterion) {
             grants: Grants { dirs: if case.folder { vec![grant] } else { vec![] } },
             limits: Limits::default(),
             tool_limits: Default::default(),
-        calls_per_instance: 1,
+            calls_per_instance: 1,
         };
         let plugin = runtime.block_on(sandbox.load(source)).expect("the guest loads");
         let dispatcher = dispatcher(&plugin);

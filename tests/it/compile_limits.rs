@@ -51,7 +51,7 @@ async fn load(sandbox: &Sandbox, wasm: Vec<u8>) -> Result<Arc<Plugin>, SandboxEr
             grants: Grants::default(),
             limits: Limits::default(),
             tool_limits: Default::default(),
-        calls_per_instance: 1,
+            calls_per_instance: 1,
         })
         .await
 }

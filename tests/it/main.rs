@@ -6,9 +6,12 @@
 
 // `cfg(test)` tells clippy that helpers are test code too.
 #[cfg(test)]
+mod any_component;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod compile_checks;
+#[cfg(test)]
 mod compile_limits;
 #[cfg(test)]
 mod dispatch_order;

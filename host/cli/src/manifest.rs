@@ -33,9 +33,11 @@ pub(crate) struct Manifest {
     /// Its own version.
     #[schemars(extend("pattern" = "^[0-9]+\\.[0-9]+\\.[0-9]+([-+].*)?$"))]
     pub(crate) version: String,
-    /// The WIT package it is built for, such as `t2m:plugin@0.1.0`.
-    #[schemars(extend("pattern" = "^t2m:plugin@[0-9]+\\.[0-9]+\\.[0-9]+$"))]
-    pub(crate) wit: String,
+    /// The WIT package it is built for, such as `t2m:plugin@0.1.0`. A component whose tools are its own functions
+    /// is built for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("pattern" = "^t2m:plugin@[0-9]+\\.[0-9]+\\.[0-9]+$"))]
+    pub(crate) wit: Option<String>,
     /// What it is for.
     #[serde(default)]
     pub(crate) description: String,
@@ -105,10 +107,10 @@ impl Manifest {
 impl Manifest {
     /// Refuses a plugin that is built for a WIT package which this host doesn't have.
     pub(crate) fn check_wit(&self) -> Result<(), Problems> {
-        if self.wit.starts_with("t2m:plugin@0.1.") {
+        let Some(wit) = self.wit.as_ref().filter(|wit| !wit.starts_with("t2m:plugin@0.1.")) else {
             return Ok(());
-        }
-        let message = format!("`{}`; this host has `t2m:plugin@0.1.0`", self.wit);
+        };
+        let message = format!("`{wit}`; this host has `t2m:plugin@0.1.0`");
         Err(Problem::at(Code::PluginVersion, "/wit", message).into())
     }
 }

@@ -19,7 +19,7 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{
-    Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
+    Access, DirGrant, Grants, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
 };
 
 use crate::args::PluginArgs;
@@ -169,6 +169,8 @@ pub(crate) struct Described {
     pub(crate) trust: Trust,
     pub(crate) asks: Asks,
     pub(crate) tools: Vec<ToolDescriptor>,
+    /// Exported functions that are no tools.
+    pub(crate) left_out: Vec<LeftOut>,
     pub(crate) wasm: Arc<[u8]>,
 }
 
@@ -205,6 +207,7 @@ pub(crate) async fn describe(
             trust,
             asks,
             tools: found.tools,
+            left_out: found.left_out,
             wasm,
         });
     }
@@ -291,11 +294,7 @@ fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Ch
         return Err(Failure::new(Code::GrantInvalid, message));
     }
     let own = plugin.tool_limits.iter().map(|(tool, own)| (tool.clone(), own.over(limits)));
-    Ok(Chosen {
-        tool_limits: own.collect(),
-        calls_per_instance: plugin.calls_per_instance,
-        ..chosen
-    })
+    Ok(Chosen { tool_limits: own.collect(), calls_per_instance: plugin.calls_per_instance, ..chosen })
 }
 
 fn built_in(name: &str, limits: Limits) -> Result<Chosen> {

@@ -214,7 +214,7 @@ codes! {
     /// A call made more nested calls than the limit.
     NestedTooMany = "nested-too-many", Limit, Guest, Never, "call fewer tools from tools";
 
-    /// A plugin file isn't a component that exports `t2m:plugin/handler`.
+    /// A plugin file isn't a component that this host can load.
     PluginInvalid = "plugin-invalid", Failed, Guest, AfterChange, "check the name and the file; the SDK builds plugins that load";
     /// Compiling a plugin took more time or memory than the limit.
     PluginCompileLimit = "plugin-compile-limit", Limit, Guest, Never, "report it to the plugin's author";

@@ -15,8 +15,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use wasmtime::Store;
 
-use crate::bindings;
 use crate::call;
+use crate::entry::Entered;
 use crate::plugin::Linked;
 use crate::state::State;
 use crate::workers::{Begin, Long};
@@ -28,7 +28,7 @@ pub(crate) const MOST_WAITING: u32 = 8;
 /// A store, with an instance in it or none yet.
 pub(crate) struct Ready {
     pub(crate) store: Store<State>,
-    pub(crate) instance: Option<bindings::Plugin>,
+    pub(crate) instance: Option<Entered>,
     /// Calls that it has served.
     pub(crate) calls: u32,
     /// Room in the pool beyond that of the slots, given back after the store.

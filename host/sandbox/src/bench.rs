@@ -7,6 +7,7 @@
 use t2m_core::effect::Effect;
 use wasmtime::Store;
 
+use crate::entry::Entered;
 use crate::plugin::Plugin;
 use crate::state::{Serving, State};
 use crate::workers::Long;
@@ -28,6 +29,7 @@ async fn call(plugin: &Plugin, tool: &str, arguments: &str, grants: bool) -> was
     store.set_fuel(u64::MAX >> 1)?;
     store.set_epoch_deadline(u64::MAX >> 1);
     let instance = linked.pre.instantiate_async(&mut store).await?;
+    let Entered::Handler(instance) = instance else { return Ok(0) };
     let answer = instance.t2m_plugin_handler().call_call(&mut store, tool, arguments).await?;
     Ok(answer.ok().and_then(|result| result.structured).map_or(0, |text| text.len()))
 }

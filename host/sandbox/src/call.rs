@@ -21,7 +21,6 @@ use wasmtime::{Store, UpdateDeadline};
 
 use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
-use crate::convert;
 use crate::error::SandboxError;
 use crate::limits::Limits;
 use crate::outcome;
@@ -117,8 +116,10 @@ async fn run(
     let limits = own.copied().unwrap_or(plugin.limits);
     let about = call.context();
     let wall = about.timeout.map_or(limits.wall, |limit| limit.min(limits.wall));
-    let tool = call.tool().clone();
-    let arguments = call.arguments().to_string();
+    let input = match plugin.pre.input(&call, limits.transfer_bytes) {
+        Ok(input) => input,
+        Err(failure) => return (Err(failure), None),
+    };
     // The instance that waits has the plugin's limits.
     let mut ready = match own.is_none().then(|| plugin.ahead.take()).flatten() {
         Some(ready) => ready,
@@ -147,7 +148,7 @@ async fn run(
             Some(instance) => instance,
             None => instance.insert(plugin.pre.instantiate_async(&mut *store).await?),
         };
-        instance.t2m_plugin_handler().call_call(&mut *store, tool.as_str(), &arguments).await
+        plugin.pre.call(store, instance, input).await
     };
     let ended = timeout(wall, work).await;
     store.data_mut().report_output();
@@ -155,8 +156,7 @@ async fn run(
     let result = match ended {
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
-        Ok(Ok(Err(error))) => Err(convert::failure(error, limits.transfer_bytes)),
-        Ok(Ok(Ok(result))) => convert::reply(result, usage(limits, store), limits.transfer_bytes),
+        Ok(Ok(output)) => plugin.pre.reply(output, usage(limits, store), limits.transfer_bytes),
     };
     store.data_mut().rest();
     if came_to_its_end && own.is_none() && plugin.calls_per_instance > 1 {
@@ -176,7 +176,7 @@ pub(crate) struct Described {
 /// Asks a plugin what it offers, without any of its grants.
 pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Described, SandboxError> {
     let failed = |failure: ToolFailure| {
-        let message = format!("`describe` failed: {}", failure.message);
+        let message = format!("{}: {}", plugin.pre.failed(), failure.message);
         SandboxError::new(failure.code, message)
     };
     let shared = &plugin.shared;
@@ -198,7 +198,7 @@ async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Describe
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;
         plugin.ahead.allow(!store.data().host_was_used());
-        instance.t2m_plugin_handler().call_describe(&mut store).await
+        plugin.pre.describe(&mut store, &instance).await
     };
     let start = Instant::now();
     let ended = timeout(wall, work).await;

@@ -19,7 +19,7 @@ use crate::bindings::{Tool, types};
 use crate::state::printable;
 
 /// Most tools of one plugin: more than that no client lists with patience.
-const MAX_TOOLS: usize = 1_000;
+pub(crate) const MAX_TOOLS: usize = 1_000;
 
 /// Longest code of a tool's own, in characters.
 const MAX_TOOL_CODE: usize = 64;
@@ -143,11 +143,21 @@ pub(crate) fn failure(error: types::ToolError, bytes: usize) -> ToolFailure {
     });
     ToolFailure {
         code: Code::ToolFailed,
-        tool_code: Some(error.code.chars().take(MAX_TOOL_CODE).collect()),
-        message: error.message.chars().take(MAX_MESSAGE).collect(),
+        tool_code: Some(tool_code(&error.code)),
+        message: message(&error.message),
         retryable: error.retryable,
         details,
     }
+}
+
+/// A tool's own code, no longer than one may be.
+pub(crate) fn tool_code(code: &str) -> String {
+    code.chars().take(MAX_TOOL_CODE).collect()
+}
+
+/// A tool's own words, no longer than they may be.
+pub(crate) fn message(words: &str) -> String {
+    words.chars().take(MAX_MESSAGE).collect()
 }
 
 /// What a nested call returned, as the guest sees it.

@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** sockets and HTTP are in no linker of this crate.
 
+use std::collections::BTreeSet;
+
 use t2m_core::code::Code;
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Result};
@@ -59,11 +61,20 @@ const CAPABILITIES: [(&str, &str); 5] = [
 /// What this host itself offers.
 const OURS: [&str; 4] = ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/tools", "t2m:plugin/types"];
 
-/// Every import that can't be had, by name.
-pub(crate) fn problems(imports: &[String], files: bool) -> impl Iterator<Item = SandboxError> {
-    imports.iter().filter_map(move |import| {
-        check_one(import, files).err().map(|(code, message)| SandboxError::new(code, message))
-    })
+/// Every import that can't be had, by name. `types_alone` are those that nobody has to serve.
+pub(crate) fn problems(
+    imports: &[String],
+    types_alone: &BTreeSet<String>,
+    files: bool,
+) -> impl Iterator<Item = SandboxError> {
+    imports.iter().filter(|import| !types_alone.contains(*import) || is_ours(import)).filter_map(
+        move |import| check_one(import, files).err().map(|(code, message)| SandboxError::new(code, message)),
+    )
+}
+
+/// Types of this host's own have a version to be checked all the same.
+fn is_ours(import: &str) -> bool {
+    OURS.contains(&import.split_once('@').map_or(import, |(name, _)| name))
 }
 
 fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
@@ -134,7 +145,7 @@ mod tests {
 
     fn code(names: &[&str], files: bool) -> Result<(), Code> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        problems(&names, files).next().map_or(Ok(()), |error| Err(error.code()))
+        problems(&names, &BTreeSet::new(), files).next().map_or(Ok(()), |error| Err(error.code()))
     }
 
     /// P03: files need a grant, sockets and HTTP have none.
@@ -149,7 +160,9 @@ mod tests {
             assert_eq!(code(&[never], true), Err(Code::PluginGrantMissing), "{never}");
         }
         let names = ["wasi:sockets/tcp@0.2.0".to_owned(), "evil:thing/x".to_owned()];
-        let message = problems(&names, true).map(|error| error.message().to_owned()).collect::<String>();
+        let message = problems(&names, &BTreeSet::new(), true)
+            .map(|error| error.message().to_owned())
+            .collect::<String>();
         assert!(message.contains("wasi:sockets/tcp@0.2.0") && message.contains("evil:thing/x"), "{message}");
     }
 

@@ -18,17 +18,16 @@ use t2m_core::tool::{ToolDescriptor, Usage};
 use tokio::sync::Semaphore;
 
 use crate::ahead::Ahead;
-use crate::bindings::PluginPre;
 use crate::cache;
 use crate::call;
-use crate::convert;
+use crate::entry::Entry;
 use crate::error::SandboxError;
 use crate::grants::{Grants, OpenGrants};
 use crate::imports;
 use crate::limits::Limits;
 use crate::sandbox::Shared;
 use crate::sdk::{ComponentInfo, SdkVersion};
-use crate::state::State;
+use crate::typed::{Functions, LeftOut};
 
 /// A plugin to be loaded.
 #[derive(Debug, Clone)]
@@ -53,7 +52,7 @@ pub struct PluginSource {
 pub(crate) struct Linked {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: Arc<PluginId>,
-    pub(crate) pre: PluginPre<State>,
+    pub(crate) pre: Entry,
     pub(crate) grants: OpenGrants,
     pub(crate) limits: Limits,
     pub(crate) tool_limits: BTreeMap<ToolName, Limits>,
@@ -99,6 +98,11 @@ impl Plugin {
         &self.tools
     }
 
+    /// Exported functions that are no tools, of a component that isn't written for this host.
+    pub fn left_out(&self) -> &[LeftOut] {
+        self.linked.pre.left_out()
+    }
+
     /// What each call may use, after the sandbox's ceiling.
     pub fn limits(&self) -> Limits {
         self.linked.limits
@@ -139,6 +143,8 @@ pub struct Description {
     pub sdk: Option<SdkVersion>,
     /// Its tools, in its own order.
     pub tools: Vec<ToolDescriptor>,
+    /// Its exported functions that are no tools, if it isn't written for this host.
+    pub left_out: Vec<LeftOut>,
     /// What saying so used.
     pub usage: Usage,
     /// How long it took, without compiling.
@@ -148,7 +154,11 @@ pub struct Description {
 /// Loads a plugin.
 pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
     let files = !source.grants.dirs.is_empty();
-    open(shared, source, files).await.map(|(plugin, _)| Arc::new(plugin))
+    let (plugin, _) = open(shared, source, files).await?;
+    for LeftOut { function, reason } in plugin.left_out() {
+        tracing::info!(target: "t2m_sandbox", plugin = %plugin.id(), "`{function}` is no tool: {reason}");
+    }
+    Ok(Arc::new(plugin))
 }
 
 /// Asks a component what it offers. It is linked as if it had every grant and gets none of them.
@@ -158,10 +168,12 @@ pub(crate) async fn describe(
     wasm: Arc<[u8]>,
 ) -> Result<Description, SandboxError> {
     let (grants, limits) = (Grants::default(), Limits::default());
-    let source = PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new(), calls_per_instance: 1 };
-    let (Plugin { digest, sdk, tools, .. }, call::Described { usage, time, .. }) =
-        open(shared, source, true).await?;
-    Ok(Description { digest, sdk, tools, usage, time })
+    let source =
+        PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new(), calls_per_instance: 1 };
+    let (plugin, call::Described { usage, time, .. }) = open(shared, source, true).await?;
+    let left_out = plugin.left_out().to_vec();
+    let Plugin { digest, sdk, tools, .. } = plugin;
+    Ok(Description { digest, sdk, tools, left_out, usage, time })
 }
 
 async fn open(
@@ -177,7 +189,8 @@ async fn open(
     }
     let grants = OpenGrants::open(&grants)?;
     if calls_per_instance > 1 && !grants.is_empty() {
-        let message = "a plugin with grants gets a new instance for each call: its grants are those of the call";
+        let message =
+            "a plugin with grants gets a new instance for each call: its grants are those of the call";
         return Err(SandboxError::new(Code::GrantInvalid, message));
     }
     let size = wasm.len();
@@ -202,7 +215,9 @@ async fn open(
     });
     let mut described = call::describe(&linked, prepared.digest).await?;
     let tools = std::mem::take(&mut described.tools);
-    let tools = convert::descriptors(tools, linked.limits.transfer_bytes)
+    let tools = linked
+        .pre
+        .tools(tools, linked.limits.transfer_bytes)
         .map_err(|problems| SandboxError::new(Code::PluginInvalid, problems.join("; ")))?;
     let missing = linked.tool_limits.keys().find(|name| !tools.iter().any(|tool| tool.name == **name));
     if let Some(name) = missing {
@@ -216,7 +231,7 @@ async fn open(
 struct Prepared {
     sdk: Option<SdkVersion>,
     digest: Digest,
-    pre: PluginPre<State>,
+    pre: Entry,
 }
 
 /// Everything that needs a core and no runtime.
@@ -230,8 +245,12 @@ fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, Sandbo
     let invalid = |error: wasmtime::Error| SandboxError::new(Code::PluginInvalid, format!("{error:#}"));
     let digest = Digest::of_bytes(wasm);
     let component = cache::compile(&shared.engine, &shared.config, shared.cache.as_ref(), wasm, digest)?;
+    let functions = match info.has_handler() {
+        true => None,
+        false => Some(Functions::find(&shared.engine, &component, info.docs(), info.named_types())?),
+    };
     let linker = imports::linker(&shared.engine, files)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
-    let pre = linker.instantiate_pre(&component).and_then(PluginPre::new).map_err(invalid)?;
+    let pre = Entry::link(&linker, &component, functions).map_err(invalid)?;
     Ok(Prepared { sdk: info.sdk, digest, pre })
 }

@@ -1,16 +1,22 @@
 //! What a component's bytes say before anything of it is compiled.
 //!
-//! Owns reading the SDK section, the names of imports and exports, and the comparison of versions. Refuses
-//! to check the code inside: the compiler does that.
+//! Owns reading the SDK section, the names of imports and exports, what an author wrote about them, and the
+//! comparison of versions. Refuses to check the code inside: the compiler does that.
 //!
 //! **Invariant:** nothing here runs or allocates in proportion to what a length field of the file claims.
 
+mod types;
+
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use t2m_core::code::Code;
-use wasmparser::{Encoding, Parser, Payload};
+use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
 use crate::error::SandboxError;
 use crate::imports;
+use crate::typed::{DOCS_SECTION, Key, MAX_DOCS};
+use types::Types;
 
 /// Name of the custom section that the SDK puts into a plugin's core module.
 const SECTION: &str = "t2m-plugin";
@@ -80,6 +86,14 @@ pub struct ComponentInfo {
     pub exports: Vec<String>,
     /// Bytes of debug information in its core modules.
     pub debug_bytes: usize,
+    /// Imports that bring types alone, so that nobody has to serve them.
+    types_alone: BTreeSet<String>,
+    /// The types of its world, by what they are known by.
+    named_types: Vec<(String, Key)>,
+    /// Whether it exports functions, or instances that may hold some.
+    calls: bool,
+    /// What its author wrote about its functions and types.
+    docs: Option<Vec<u8>>,
 }
 
 impl ComponentInfo {
@@ -90,9 +104,35 @@ impl ComponentInfo {
 
     /// Everything that would stop the component from being loaded, with a granted folder or without.
     pub fn problems(&self, folder: bool) -> Vec<SandboxError> {
-        let handler = check_handlers(&self.exports).err();
+        let handler = self.check_exports().err();
         let version = self.sdk.as_ref().and_then(|sdk| check_version(&sdk.wit).err());
-        handler.into_iter().chain(version).chain(imports::problems(&self.imports, folder)).collect()
+        let imports = imports::problems(&self.imports, &self.types_alone, folder);
+        handler.into_iter().chain(version).chain(imports).collect()
+    }
+
+    /// Whether it is written for this host. If not, its exported functions are its tools.
+    pub fn has_handler(&self) -> bool {
+        handlers(&self.exports).next().is_some()
+    }
+
+    /// What its author wrote about its functions and types, as it stands there.
+    pub(crate) fn docs(&self) -> Option<&[u8]> {
+        self.docs.as_deref()
+    }
+
+    /// The types that stand in its world itself.
+    pub(crate) fn named_types(&self) -> &[(String, Key)] {
+        &self.named_types
+    }
+
+    fn check_exports(&self) -> Result<(), SandboxError> {
+        if self.has_handler() {
+            return check_handlers(&self.exports);
+        }
+        if self.calls {
+            return Ok(());
+        }
+        Err(invalid(format!("exports neither `{HANDLER}` nor a function")))
     }
 
     /// Whether it imports the interfaces that need a granted folder.
@@ -106,7 +146,17 @@ fn invalid(message: impl Into<String>) -> SandboxError {
 }
 
 fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
-    let mut info = ComponentInfo { sdk: None, imports: Vec::new(), exports: Vec::new(), debug_bytes: 0 };
+    let mut info = ComponentInfo {
+        sdk: None,
+        imports: Vec::new(),
+        exports: Vec::new(),
+        debug_bytes: 0,
+        types_alone: BTreeSet::new(),
+        named_types: Vec::new(),
+        calls: false,
+        docs: None,
+    };
+    let mut types = Types::default();
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload.map_err(|error| invalid(format!("not a component: {}", error.message())))?;
@@ -128,12 +178,31 @@ fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
             Payload::CustomSection(custom) if custom.name().starts_with(".debug_") => {
                 info.debug_bytes = info.debug_bytes.saturating_add(custom.data().len());
             }
+            // The component's own comes last, and wins over one of a module inside.
+            Payload::CustomSection(custom)
+                if custom.name() == DOCS_SECTION
+                    && custom.data().len() <= MAX_DOCS
+                    && (depth == 0 || info.docs.is_none()) =>
+            {
+                info.docs = Some(custom.data().to_vec());
+            }
+            Payload::ComponentTypeSection(reader) if depth == 0 => {
+                for ty in reader {
+                    types.defined(&ty.map_err(|error| invalid(error.message()))?);
+                }
+            }
+            Payload::ComponentAliasSection(reader) if depth == 0 => {
+                for alias in reader {
+                    types.aliased(&alias.map_err(|error| invalid(error.message()))?);
+                }
+            }
             Payload::ComponentImportSection(reader) if depth == 0 => {
                 for import in reader {
                     let import = import.map_err(|error| invalid(error.message()))?;
                     if info.imports.len() == MAX_IMPORTS {
                         return Err(invalid(format!("more than {MAX_IMPORTS} imports")));
                     }
+                    types.imported(&import);
                     info.imports.push(import.name.name.to_owned());
                 }
             }
@@ -143,13 +212,23 @@ fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
                     if info.exports.len() == MAX_IMPORTS {
                         return Err(invalid(format!("more than {MAX_IMPORTS} exports")));
                     }
+                    types.exported(export.kind);
+                    info.calls |=
+                        matches!(export.kind, ComponentExternalKind::Func | ComponentExternalKind::Instance);
                     info.exports.push(export.name.name.to_owned());
                 }
             }
             _ => {}
         }
     }
+    (info.types_alone, info.named_types) = (types.imports, types.named);
     Ok(info)
+}
+
+/// The versions of the handlers that are exported.
+fn handlers(exports: &[String]) -> impl Iterator<Item = &str> {
+    let named = exports.iter().map(|export| export.split_once('@').unwrap_or((export, "")));
+    named.filter_map(|(name, version)| (name == HANDLER).then_some(version))
 }
 
 fn read_section(bytes: &[u8]) -> Result<SdkVersion, SandboxError> {
@@ -161,14 +240,7 @@ fn read_section(bytes: &[u8]) -> Result<SdkVersion, SandboxError> {
 }
 
 fn check_handlers(exports: &[String]) -> Result<(), SandboxError> {
-    let versions: Vec<&str> = exports
-        .iter()
-        .filter_map(|export| export.split_once('@'))
-        .filter_map(|(name, version)| (name == HANDLER).then_some(version))
-        .collect();
-    if versions.is_empty() {
-        return Err(invalid(format!("doesn't export `{HANDLER}`")));
-    }
+    let versions: Vec<&str> = handlers(exports).collect();
     let fits = |text: &&str| Version::parse(text).is_some_and(|v| v.works_with(HOST));
     if versions.iter().any(fits) {
         return Ok(());
@@ -224,7 +296,8 @@ mod tests {
             ("t2m:plugin/handler@0.1.0", "0.2.0", Err(Code::PluginVersion)),
             ("t2m:plugin/handler@0.2.0", "0.1.0", Err(Code::PluginVersion)),
             ("t2m:plugin/handler@1.1.0", "0.1.0", Err(Code::PluginVersion)),
-            ("t2m:plugin/other@0.1.0", "0.1.0", Err(Code::PluginInvalid)),
+            ("t2m:plugin/other@0.1.0", "0.1.0", Ok(Some("0.1.0".into()))),
+            ("t2m:plugin/handler", "0.1.0", Err(Code::PluginVersion)),
         ] {
             let section = format!(r#"{{"wit":"{wit}","sdk":"0.1.0","later":1}}"#);
             assert_eq!(code(&component(export, &section)), expected, "{export} {wit}");

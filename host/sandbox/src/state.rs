@@ -35,7 +35,6 @@ const LOG_LINE_COST: u64 = 16;
 const DEADLINE_STEP_MS: u64 = 100;
 
 /// What an instance was made for.
-#[expect(clippy::large_enum_variant, reason = "one for each call; a box would cost an allocation")]
 pub(crate) enum Serving {
     /// Nothing yet: it waits for its call.
     Nothing,
@@ -232,7 +231,6 @@ impl State {
             }
         }
     }
-
 
     fn stop(&mut self, code: Code) -> wasmtime::Error {
         self.stopped = Some(code);

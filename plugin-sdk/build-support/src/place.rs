@@ -87,6 +87,7 @@ pub(crate) fn inputs(root: &Path, sources: &[Source]) -> Vec<PathBuf> {
     for source in sources {
         paths.push(source.folder.join("Cargo.toml"));
         paths.push(source.folder.join("src"));
+        paths.push(source.folder.join("wit"));
         if source.is_example {
             paths.push(source.folder.join("examples"));
         }

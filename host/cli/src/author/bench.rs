@@ -63,7 +63,7 @@ impl Bench {
             grants: Grants { dirs },
             limits: setup.limits,
             tool_limits: Default::default(),
-        calls_per_instance: 1,
+            calls_per_instance: 1,
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {
             let hint = plugins::grant_hint(&error, &self.asks, given, "; grant a folder with `--dir DIR`");

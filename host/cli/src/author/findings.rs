@@ -64,12 +64,18 @@ pub(crate) fn check_outside(
         ),
         _ => {}
     }
-    // Without the SDK's section, the manifest alone says what it was built for.
-    if let (Some(sdk), Some(manifest)) = (&info.sdk, &component.manifest)
-        && manifest.wit.trim_start_matches("t2m:plugin@") != sdk.wit
+    let wit = component.manifest.as_ref().and_then(|manifest| manifest.wit.as_ref());
+    if !info.has_handler()
+        && let Some(wit) = wit
     {
-        let message =
-            format!("plugin.toml says `{}`, and the component was built with {}", manifest.wit, sdk.wit);
+        let message = format!("plugin.toml says `{wit}`, and the component has functions of its own");
+        findings.warn(Code::PluginVersion, "/wit", message);
+    }
+    // Without the SDK's section, the manifest alone says what it was built for.
+    if let (Some(sdk), Some(wit)) = (&info.sdk, wit)
+        && wit.trim_start_matches("t2m:plugin@") != sdk.wit
+    {
+        let message = format!("plugin.toml says `{wit}`, and the component was built with {}", sdk.wit);
         findings.warn(Code::PluginVersion, "/wit", message);
     }
     if component.manifest.is_none() {
@@ -115,6 +121,9 @@ pub(crate) fn check_tools(description: &Description, findings: &mut Findings) {
     }
     for tool in &description.tools {
         check_tool(tool, findings);
+    }
+    for out in &description.left_out {
+        findings.warn(Code::PluginInvalid, "", format!("`{}` is no tool: {}", out.function, out.reason));
     }
 }
 
@@ -225,6 +234,7 @@ mod tests {
             digest: Digest::of_bytes(b""),
             sdk: None,
             tools,
+            left_out: vec![],
             usage: Usage::default(),
             time: Duration::ZERO,
         };

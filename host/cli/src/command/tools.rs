@@ -51,6 +51,13 @@ impl Tools {
         let mut lines = Vec::new();
         let mut entries: Vec<Value> = Vec::new();
         for plugin in &described {
+            if !plugin.left_out.is_empty() {
+                let count = plugin.left_out.len();
+                out.note(format!(
+                    "{count} functions of `{}` are no tools; `plugin inspect` says why",
+                    plugin.name
+                ));
+            }
             for tool in &plugin.tools {
                 if self.filter.as_ref().is_some_and(|part| !tool.name.as_str().contains(part.as_str())) {
                     continue;

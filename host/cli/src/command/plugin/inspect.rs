@@ -54,6 +54,7 @@ impl Inspect {
 fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> String {
     let built_in = if plugin.trust == Trust::BuiltIn { ", built in" } else { "" };
     let built_with = match &info.sdk {
+        None if !info.has_handler() => "plain functions, not for this host".to_owned(),
         Some(sdk) => {
             format!("WIT {}, SDK {}", sdk.wit, if sdk.sdk.is_empty() { "not named" } else { &sdk.sdk })
         }
@@ -70,7 +71,9 @@ fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> Stri
     ];
     for tool in &plugin.tools {
         lines.push(format!("{}  ({})", tool.name, plugin.review_state(tool, contracts)));
-        lines.push(format!("  {}", one_line(tool.description.trim())));
+        if !tool.description.trim().is_empty() {
+            lines.push(format!("  {}", one_line(tool.description.trim())));
+        }
         lines.push(format!("  effect: {}, {}", tool.effect, tool.idempotency));
         for (what, keys) in [("reads", &tool.reads), ("writes", &tool.writes)] {
             if !keys.is_empty() {
@@ -81,6 +84,9 @@ fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> Stri
         if let Some(schema) = &tool.output_schema {
             lines.push(format!("  result: {}", super::super::review::arguments(schema)));
         }
+    }
+    for out in &plugin.left_out {
+        lines.push(one_line(&format!("{}  (no tool)\n  {}", out.function, out.reason)));
     }
     lines.join("\n")
 }
@@ -106,7 +112,10 @@ fn machine(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> V
             value
         })
         .collect();
+    let left_out: Vec<Value> =
+        plugin.left_out.iter().map(|out| json!({"function": out.function, "reason": out.reason})).collect();
     json!({
+        "left_out": left_out,
         "plugin": plugin.name, "built_in": plugin.trust == Trust::BuiltIn, "digest": plugin.digest,
         "bytes": plugin.wasm.len(), "debug_bytes": info.debug_bytes,
         "wit": info.sdk.as_ref().map(|sdk| &sdk.wit), "sdk": info.sdk.as_ref().map(|sdk| &sdk.sdk),
