@@ -39,6 +39,9 @@ mod disk;
 mod engine;
 mod entry;
 mod error;
+#[cfg(any(feature = "fuzz", test))]
+#[doc(hidden)]
+pub mod fuzz;
 mod grants;
 mod imports;
 mod limits;

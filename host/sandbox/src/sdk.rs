@@ -15,6 +15,7 @@ use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
 use crate::error::SandboxError;
 use crate::imports;
+use crate::state::printable;
 use crate::typed::{DOCS_SECTION, Key, MAX_DOCS};
 use types::Types;
 
@@ -159,7 +160,11 @@ fn read(wasm: &[u8]) -> Result<ComponentInfo, SandboxError> {
     let mut types = Types::default();
     let mut depth = 0_u32;
     for payload in Parser::new(0).parse_all(wasm) {
-        let payload = payload.map_err(|error| invalid(format!("not a component: {}", error.message())))?;
+        let payload = payload.map_err(|error| {
+            // Some messages go over several lines.
+            let words: Vec<&str> = error.message().split_whitespace().collect();
+            invalid(format!("not a component: {}", printable(&words.join(" "))))
+        })?;
         match payload {
             Payload::Version { encoding, .. } if depth == 0 && encoding != Encoding::Component => {
                 return Err(invalid(

@@ -9,12 +9,12 @@
 
 mod docs;
 mod names;
-mod read;
-mod schema;
-mod shape;
+pub(crate) mod read;
+pub(crate) mod schema;
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
-mod write;
+pub(crate) mod write;
 
 use serde_json::{Map, Value, json};
 use t2m_core::code::Code;

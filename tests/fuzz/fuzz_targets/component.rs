@@ -1,0 +1,4 @@
+//! Any bytes through the check `component` of the sandbox.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| t2m_sandbox::fuzz::component(bytes));
