@@ -19,7 +19,9 @@ mod dispatch_order;
 mod filesystem;
 #[cfg(test)]
 mod hostile_host;
+#[cfg(test)]
 mod import;
+#[cfg(test)]
 mod instances;
 #[cfg(test)]
 mod mathqa;
@@ -47,4 +49,5 @@ mod record;
 mod redact;
 #[cfg(test)]
 mod sandbox_escapes;
+#[cfg(test)]
 mod sandbox_limits;
