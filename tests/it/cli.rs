@@ -98,6 +98,8 @@ fn failures_have_their_codes_and_statuses() -> Outcome<()> {
         (&["run", "altered.json"], 4, "digest-mismatch"),
         (&["run", &path, "--input", "frist=1"], 3, "did you mean `first`?"),
         (&["run", &path, "--input", "first=one"], 3, "input-invalid"),
+        (&["run", &path, "--input", "first=1", "--input", "first=2"], 2, "usage-invalid"),
+        (&["run", &path, "--input", "first"], 2, "usage-invalid"),
         (&["run", &path, "--tool", "mat"], 6, "did you mean `math`?"),
         (&["run", &path, "--tool", "plugin.wasm"], 6, "plugin-invalid"),
         (&["run", &path, "--tool", "files", "--dir", "."], 3, "tool-unknown"),

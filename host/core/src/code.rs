@@ -235,7 +235,7 @@ codes! {
     /// The guest used up its fuel.
     SandboxFuel = "sandbox-fuel", Limit, Guest, Never, "raise `fuel` of the limits if the tool should need it";
     /// The guest took longer than its wall-clock limit.
-    SandboxTimeout = "sandbox-timeout", Limit, Guest, IfReadOnly, "raise `wall_ms` of the limits if the tool should need it";
+    SandboxTimeout = "sandbox-timeout", Limit, Guest, IfReadOnly, "raise `wall_ms` of the limits, or `timeout_ms` of the node, if the tool should need it";
     /// The guest's call stack overflowed.
     SandboxStack = "sandbox-stack", Limit, Guest, Never, "report it to the plugin's author";
     /// The guest handed over more bytes than the limit.

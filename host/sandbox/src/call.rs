@@ -154,7 +154,7 @@ async fn run(
     store.data_mut().report_output();
     let came_to_its_end = matches!(&ended, Ok(Ok(_)));
     let result = match ended {
-        Err(_) => Err(outcome::timed_out(wall)),
+        Err(_) => Err(outcome::timed_out(wall, limits)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(output)) => plugin.pre.reply(output, usage(limits, store), limits.transfer_bytes),
     };
@@ -204,7 +204,7 @@ async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Describe
     let ended = timeout(wall, work).await;
     store.data_mut().report_output();
     match ended {
-        Err(_) => Err(outcome::timed_out(wall)),
+        Err(_) => Err(outcome::timed_out(wall, plugin.limits)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(tools)) => Ok(Described { tools, usage: usage(plugin.limits, &store), time: start.elapsed() }),
     }

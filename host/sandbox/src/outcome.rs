@@ -11,6 +11,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
 use crate::disk::WroteTooMuch;
+use crate::limits::Limits;
 use crate::state::{State, printable};
 
 /// Longest part of a guest's panic message that a caller sees, in characters.
@@ -37,9 +38,11 @@ pub(crate) fn failure_of(error: &wasmtime::Error, state: &State) -> ToolFailure 
     ToolFailure::host(code, message)
 }
 
-/// The failure of a guest that was still running when its time was over.
-pub(crate) fn timed_out(wall: std::time::Duration) -> ToolFailure {
-    let message = format!("the plugin was stopped after {} ms", wall.as_millis());
+/// The failure of a guest that was still running when its time was over: that of the limits, or a shorter one
+/// that the call brought along.
+pub(crate) fn timed_out(wall: std::time::Duration, limits: Limits) -> ToolFailure {
+    let whose = if wall < limits.wall { ", all that this call was given" } else { "" };
+    let message = format!("the plugin was stopped after {} ms{whose}", wall.as_millis());
     ToolFailure::host(Code::SandboxTimeout, message)
 }
 

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** standard output holds the result of a run that succeeded, and nothing for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -200,11 +200,17 @@ impl InputArgs {
                 }
             }
         }
+        let mut named = BTreeSet::new();
         for text in &self.input {
             let Some((name, value)) = text.split_once('=') else {
                 let message = format!("`--input {text}`: expected NAME=VALUE");
-                return Err(Failure::new(Code::InputInvalid, message));
+                return Err(Failure::new(Code::UsageInvalid, message));
             };
+            if !named.insert(name) {
+                // Which of the two is meant can't be told.
+                let message = format!("`--input {name}=...` is given twice");
+                return Err(Failure::new(Code::UsageInvalid, message));
+            }
             let declared = workflow.workflow().inputs.get(name).map(|input| &input.schema);
             given.insert(name.to_owned(), input_value(value, declared));
         }
