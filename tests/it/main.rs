@@ -14,6 +14,8 @@ mod dispatch_order;
 #[cfg(test)]
 mod filesystem;
 #[cfg(test)]
+mod http_grants;
+#[cfg(test)]
 mod import;
 #[cfg(test)]
 mod mathqa;

@@ -28,7 +28,7 @@ fn config() -> SandboxConfig {
 }
 
 fn grant(path: &Path, access: Access) -> Grants {
-    Grants { dirs: vec![DirGrant { path: path.to_owned(), access }] }
+    Grants { dirs: vec![DirGrant { path: path.to_owned(), access }], ..Grants::default() }
 }
 
 async fn load(sandbox: &Sandbox, grants: Grants, limits: Limits) -> Result<Arc<Plugin>, SandboxError> {

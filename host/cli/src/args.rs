@@ -103,6 +103,10 @@ pub(crate) struct PluginArgs {
     /// A write needs an approval as well, unless the policy allows it
     #[arg(long = "dir", value_name = "DIR[:rw]")]
     pub(crate) dirs: Vec<String>,
+    /// Grant a host to the plugins that ask for it: `[METHOD,... ]SCHEME://HOST[:PORT][ private]`, such as
+    /// `https://api.example.com`, `GET https://*.example.com` or `http://localhost:8080`. Repeat for more
+    #[arg(long = "host", value_name = "RULE")]
+    pub(crate) hosts: Vec<String>,
     /// Folder for compiled plugins [default: `t2m-host` in the user's cache folder]
     #[arg(long, env = "T2M_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,

@@ -96,6 +96,12 @@ pub(crate) struct LimitsConfig {
     pub(crate) transfer_bytes: usize,
     /// Bytes of log messages.
     pub(crate) log_bytes: u64,
+    /// HTTP requests.
+    pub(crate) http_requests: u32,
+    /// Bytes sent over HTTP.
+    pub(crate) http_sent_bytes: u64,
+    /// Bytes received over HTTP.
+    pub(crate) http_received_bytes: u64,
 }
 
 /// One plugin.
@@ -111,6 +117,9 @@ pub(crate) struct PluginConfig {
     /// Directories it is granted, relative to this file; `DIR:rw` lets it write there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) dirs: Vec<String>,
+    /// Hosts it may send HTTP requests to, each as `[METHOD,... ]SCHEME://HOST[:PORT][ private]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
@@ -140,6 +149,18 @@ pub(crate) struct LimitsPatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     pub(crate) log_bytes: Option<u64>,
+    /// HTTP requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
+    pub(crate) http_requests: Option<u32>,
+    /// Bytes sent over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub(crate) http_sent_bytes: Option<u64>,
+    /// Bytes received over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    pub(crate) http_received_bytes: Option<u64>,
 }
 
 impl LimitsPatch {
@@ -151,6 +172,12 @@ impl LimitsPatch {
             memory_bytes: self.memory_bytes.unwrap_or(base.memory_bytes),
             transfer_bytes: self.transfer_bytes.unwrap_or(base.transfer_bytes),
             log_bytes: self.log_bytes.unwrap_or(base.log_bytes),
+            http: t2m_sandbox::HttpLimits {
+                requests: self.http_requests.unwrap_or(base.http.requests),
+                sent_bytes: self.http_sent_bytes.unwrap_or(base.http.sent_bytes),
+                received_bytes: self.http_received_bytes.unwrap_or(base.http.received_bytes),
+                ..base.http
+            },
             ..base
         }
     }
@@ -169,6 +196,12 @@ impl LimitsConfig {
             memory_bytes: self.memory_bytes,
             transfer_bytes: self.transfer_bytes,
             log_bytes: self.log_bytes,
+            http: t2m_sandbox::HttpLimits {
+                requests: self.http_requests,
+                sent_bytes: self.http_sent_bytes,
+                received_bytes: self.http_received_bytes,
+                ..t2m_sandbox::HttpLimits::default()
+            },
             ..t2m_sandbox::Limits::default()
         }
     }

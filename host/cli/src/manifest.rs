@@ -13,7 +13,7 @@ use serde_json::Value;
 use t2m_core::code::Code;
 use t2m_core::id::PluginId;
 use t2m_core::problem::{Place, Problem, Problems};
-use t2m_sandbox::{Access, DirGrant};
+use t2m_sandbox::{Access, DirGrant, Grants, HostRule};
 
 use crate::toml_file;
 
@@ -68,6 +68,9 @@ pub(crate) struct Asks {
     /// Directories.
     #[serde(default)]
     pub(crate) dirs: AskedAccess,
+    /// Hosts to send HTTP requests to, each as `[METHOD,... ]SCHEME://HOST[:PORT]`; `*` as host or port is any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
 }
 
 /// What a plugin wants to do in directories.
@@ -93,9 +96,21 @@ impl Manifest {
     /// Reads a manifest.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, Problems> {
         let value = toml_file::read(bytes, &schema())?;
-        serde_json::from_value(value)
-            .map_err(|error| Problem::new(Code::Internal, Place::Whole, error.to_string()).into())
+        let manifest: Manifest = serde_json::from_value(value)
+            .map_err(|error| Problem::new(Code::Internal, Place::Whole, error.to_string()))?;
+        let problems = host_problems(&manifest.asks.hosts, "/asks/hosts");
+        Problems::from_list(problems).map_err(|problems| toml_file::placed(bytes, problems))?;
+        Ok(manifest)
     }
+}
+
+/// What is wrong with the rules for hosts that stand at a place of a file.
+pub(crate) fn host_problems(rules: &[String], place: &str) -> Vec<Problem> {
+    let problem = |(at, rule): (usize, &String)| {
+        let error = rule.parse::<HostRule>().err()?;
+        Some(Problem::at(error.code(), format!("{place}/{at}"), error.message()))
+    };
+    rules.iter().enumerate().filter_map(problem).collect()
 }
 
 impl Manifest {
@@ -111,22 +126,50 @@ impl Manifest {
 
 impl Asks {
     /// What is asked for, for people.
-    pub(crate) fn describe(&self) -> &'static str {
-        match self.dirs {
-            AskedAccess::None => "nothing",
-            AskedAccess::Read => "to read in granted directories",
-            AskedAccess::ReadWrite => "to read and write in granted directories",
-        }
+    pub(crate) fn describe(&self) -> String {
+        let dirs = match self.dirs {
+            AskedAccess::None => None,
+            AskedAccess::Read => Some("to read in granted directories".to_owned()),
+            AskedAccess::ReadWrite => Some("to read and write in granted directories".to_owned()),
+        };
+        let hosts = (!self.hosts.is_empty())
+            .then(|| format!("to send requests to granted hosts of {}", self.hosts.join(", ")));
+        let asked: Vec<String> = dirs.into_iter().chain(hosts).collect();
+        if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") }
     }
 
     /// What is granted: what is asked for and allowed.
-    pub(crate) fn granted(&self, allowed: Vec<DirGrant>) -> Vec<DirGrant> {
-        match self.dirs {
+    pub(crate) fn granted(&self, allowed: Grants) -> Grants {
+        let dirs = match self.dirs {
             AskedAccess::None => Vec::new(),
             AskedAccess::Read => {
-                allowed.into_iter().map(|grant| DirGrant { access: Access::ReadOnly, ..grant }).collect()
+                let read_only = |grant| DirGrant { access: Access::ReadOnly, ..grant };
+                allowed.dirs.into_iter().map(read_only).collect()
             }
-            AskedAccess::ReadWrite => allowed,
+            AskedAccess::ReadWrite => allowed.dirs,
+        };
+        // Reading a manifest has refused what doesn't parse.
+        let asked: Vec<HostRule> = self.hosts.iter().filter_map(|rule| rule.parse().ok()).collect();
+        let both =
+            |rule: &HostRule| asked.iter().filter_map(|asked| rule.asked_by(asked)).collect::<Vec<_>>();
+        Grants { dirs, hosts: allowed.hosts.iter().flat_map(both).collect() }
+    }
+
+    /// What it asks for, in a word or two.
+    pub(crate) fn kinds(&self) -> &'static str {
+        match (self.dirs != AskedAccess::None, !self.hosts.is_empty()) {
+            (true, true) => "directory and no host",
+            (false, true) => "host",
+            _ => "directory",
+        }
+    }
+
+    /// What could be granted of what is asked for, as an operator would write it.
+    pub(crate) fn options(&self) -> &'static str {
+        match (self.dirs != AskedAccess::None, !self.hosts.is_empty()) {
+            (true, true) => "`--dir DIR` or `--host RULE`",
+            (false, true) => "`--host RULE`",
+            _ => "`--dir DIR`",
         }
     }
 }
@@ -143,11 +186,19 @@ mod tests {
     /// P03: granted is what is asked for and allowed.
     #[test]
     fn a_grant_is_never_more_than_was_asked_for() {
-        let allowed = vec!["/a:rw".parse::<DirGrant>().unwrap(), "/b".parse().unwrap()];
-        let granted = |dirs| Asks { dirs }.granted(allowed.clone());
-        assert!(granted(AskedAccess::None).is_empty());
-        assert!(granted(AskedAccess::Read).iter().all(|grant| grant.access == Access::ReadOnly));
-        assert_eq!(granted(AskedAccess::ReadWrite), allowed);
+        let dirs = vec!["/a:rw".parse::<DirGrant>().unwrap(), "/b".parse().unwrap()];
+        let hosts = vec!["https://*.example.com".parse().unwrap(), "http://localhost:80".parse().unwrap()];
+        let allowed = Grants { dirs, hosts };
+        let asks = |dirs, hosts: &[&str]| {
+            let hosts = hosts.iter().map(|rule| (*rule).to_owned()).collect();
+            Asks { dirs, hosts }.granted(allowed.clone())
+        };
+        assert_eq!(asks(AskedAccess::None, &[]), Grants::default());
+        let read = asks(AskedAccess::Read, &[]);
+        assert!(read.dirs.len() == 2 && read.dirs.iter().all(|grant| grant.access == Access::ReadOnly));
+        assert_eq!(asks(AskedAccess::ReadWrite, &["https://*:*", "http://*"]), allowed);
+        let some = asks(AskedAccess::None, &["GET https://api.example.com", "https://other.example"]);
+        assert_eq!(some.hosts, ["GET https://api.example.com".parse().unwrap()]);
     }
 
     #[test]
@@ -174,6 +225,11 @@ mod tests {
                 "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\nsockets = true\n",
                 Code::FieldUnknown,
                 "line 5",
+            ),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\nhosts = [\n\"https://a\",\n\"a\"]\n",
+                Code::GrantInvalid,
+                "line 7",
             ),
             (
                 "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[build]\ncommand = []\n",

@@ -19,7 +19,7 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{
-    Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
+    Access, DirGrant, Grants, HostRule, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
 };
 
 use crate::args::PluginArgs;
@@ -53,12 +53,12 @@ pub(crate) struct BuiltIn {
 pub(crate) struct Loaded {
     plugins: Vec<LoadedPlugin>,
     /// Plugins that stayed out because they lack a grant. They are asked what they offer only if it matters.
-    left_out: Vec<(PluginId, Arc<[u8]>)>,
+    left_out: Vec<LeftOut>,
 }
 
 impl Loaded {
     fn names(&self) -> impl Iterator<Item = &PluginId> {
-        let left_out = self.left_out.iter().map(|(name, _)| name);
+        let left_out = self.left_out.iter().map(|out| &out.name);
         self.plugins.iter().map(|loaded| loaded.plugin.id()).chain(left_out)
     }
 
@@ -79,6 +79,12 @@ impl Loaded {
     }
 }
 
+struct LeftOut {
+    name: PluginId,
+    wasm: Arc<[u8]>,
+    asks: Asks,
+}
+
 struct LoadedPlugin {
     plugin: Arc<Plugin>,
     trust: Trust,
@@ -92,10 +98,33 @@ struct Chosen {
     wasm: Arc<[u8]>,
     trust: Trust,
     asks: Asks,
-    dirs: Vec<String>,
+    allowed: Allowed,
     limits: Limits,
     /// Nobody named it, so it may stay out if it lacks a grant.
     by_default: bool,
+}
+
+/// What the operator allows a plugin, as it was written.
+#[derive(Clone, Default)]
+pub(crate) struct Allowed {
+    dirs: Vec<String>,
+    hosts: Vec<String>,
+}
+
+impl Allowed {
+    fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
+        Allowed { dirs: plugin.dirs.clone(), hosts: plugin.hosts.clone() }
+    }
+
+    /// With what the command line allows every plugin.
+    fn with(&self, args: &PluginArgs) -> Result<Grants> {
+        let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
+        let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
+        Ok(Grants {
+            dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
+            hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
+        })
+    }
 }
 
 /// The sandbox with the cache folder that was asked for, or the usual one.
@@ -127,25 +156,24 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
             return Err(Failure::new(Code::IdDuplicate, message));
         }
-        let dirs = chosen.dirs.iter().chain(&args.dirs);
-        let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
-        let dirs_given = !dirs.is_empty();
-        let dirs = chosen.asks.granted(dirs);
-        let reads_only = reads_only(&dirs);
+        let allowed = chosen.allowed.with(args)?;
+        let given = allowed != Grants::default();
+        let grants = chosen.asks.granted(allowed);
+        let reads_only = reads_only(&grants.dirs);
         let source = PluginSource {
             id: chosen.name.clone(),
             wasm: Arc::clone(&chosen.wasm),
-            grants: Grants { dirs },
+            grants,
             limits: chosen.limits,
         };
         match sandbox.load(source).await {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
             Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
-                loaded.left_out.push((chosen.name, chosen.wasm));
+                let (name, wasm, asks) = (chosen.name, chosen.wasm, chosen.asks);
+                loaded.left_out.push(LeftOut { name, wasm, asks });
             }
             Err(error) => {
-                let grant = "; grant a folder with `--dir DIR`, or `dirs` of its `[[plugin]]` in t2m.toml";
-                let hint = grant_hint(&error, &chosen.asks, dirs_given, grant);
+                let hint = grant_hint(&error, &chosen.asks, given, ", or in its `[[plugin]]` in t2m.toml");
                 let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
                 return Err(Failure::new(error.code(), message));
             }
@@ -259,7 +287,7 @@ fn named(tool: &str, config: &Config, limits: Limits) -> Result<Chosen> {
     let is_file = path.extension().is_some_and(|extension| extension == "wasm");
     let is_folder = !is_built_in(tool) && path.join(manifest::FILE).exists();
     if is_file || is_folder || path.components().count() > 1 || tool == "." {
-        return from_disk(None, path, Vec::new(), limits);
+        return from_disk(None, path, Allowed::default(), limits);
     }
     built_in(tool, limits)
 }
@@ -272,8 +300,8 @@ pub(crate) fn is_built_in(name: &str) -> bool {
 fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
     let limits = plugin.limits.over(limits);
     match &plugin.path {
-        Some(path) => from_disk(Some(plugin.name.clone()), path, plugin.dirs.clone(), limits),
-        None => Ok(Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? }),
+        Some(path) => from_disk(Some(plugin.name.clone()), path, Allowed::by_config(plugin), limits),
+        None => Ok(Chosen { allowed: Allowed::by_config(plugin), ..built_in(plugin.name.as_str(), limits)? }),
     }
 }
 
@@ -295,13 +323,13 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
         wasm: Arc::from(known.wasm),
         trust: Trust::BuiltIn,
         asks: Manifest::embedded(known.manifest)?.asks,
-        dirs: Vec::new(),
+        allowed: Allowed::default(),
         limits,
         by_default: false,
     })
 }
 
-fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
+fn from_disk(name: Option<PluginId>, path: &Path, allowed: Allowed, limits: Limits) -> Result<Chosen> {
     let found = Component::find(path)?;
     let wasm = found.read()?;
     let invalid = |message: String| Failure::of_file(path, Code::PluginInvalid, message);
@@ -319,7 +347,7 @@ fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Lim
     if is_built_in(name.as_str()) {
         return Err(invalid(format!("`{name}` is the name of a built-in plugin; give it another one")));
     }
-    Ok(Chosen { name, wasm, trust: Trust::External, asks, dirs, limits, by_default: false })
+    Ok(Chosen { name, wasm, trust: Trust::External, asks, allowed, limits, by_default: false })
 }
 
 /// A registry over loaded plugins.
@@ -343,20 +371,22 @@ pub(crate) fn reads_only(dirs: &[DirGrant]) -> bool {
     !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly)
 }
 
-/// What to do about a plugin that didn't load for want of a grant: `grant` if no directory was given, mend its
-/// manifest if one was and it asks for none.
-pub(crate) fn grant_hint(
-    error: &SandboxError,
-    asks: &Asks,
-    dirs_given: bool,
-    grant: &'static str,
-) -> &'static str {
-    match (error.code(), dirs_given) {
+/// What to do about a plugin that didn't load for want of a grant: give one, or mend its manifest if one was given and
+/// the plugin doesn't ask for it.
+pub(crate) fn grant_hint(error: &SandboxError, asks: &Asks, given: bool, elsewhere: &str) -> String {
+    match (error.code(), given) {
         (Code::PluginGrantMissing, true) if *asks == Asks::default() => {
-            "; its `plugin.toml` asks for no directories: set `dirs` under `[asks]`"
+            "; its `plugin.toml` asks for nothing: set `dirs` or `hosts` under `[asks]`".to_owned()
         }
-        (Code::PluginGrantMissing, false) => grant,
-        _ => "",
+        (Code::PluginGrantMissing, _) if *asks != Asks::default() => {
+            format!("; grant what it asks for with {}{elsewhere}", asks.options())
+        }
+        (Code::PluginGrantMissing, false) => {
+            format!(
+                "; let its `plugin.toml` ask for it, and grant it with `--dir DIR` or `--host RULE`{elsewhere}"
+            )
+        }
+        _ => String::new(),
     }
 }
 
@@ -378,7 +408,7 @@ pub(crate) async fn explain_missing_grants(
     blocked: &mut [Blocked],
 ) -> Result<()> {
     if blocked.iter().any(|entry| entry.error.code == Code::ToolUnknown) {
-        for (plugin, wasm) in &loaded.left_out {
+        for LeftOut { name: plugin, wasm, asks } in &loaded.left_out {
             let offered = sandbox.describe(plugin.clone(), Arc::clone(wasm)).await?.tools;
             for entry in blocked.iter_mut().filter(|entry| entry.error.code == Code::ToolUnknown) {
                 let tool = workflow.node(&entry.node).map(|node| &node.tool);
@@ -387,7 +417,9 @@ pub(crate) async fn explain_missing_grants(
                 };
                 entry.error.code = Code::PluginGrantMissing;
                 entry.error.message = format!(
-                    "plugin `{plugin}`, which has `{tool}`, was granted no directory; add `--dir DIR`"
+                    "plugin `{plugin}`, which has `{tool}`, was granted no {}; add {}",
+                    asks.kinds(),
+                    asks.options()
                 );
             }
         }

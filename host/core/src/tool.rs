@@ -82,6 +82,12 @@ pub struct Usage {
     pub log_bytes: u64,
     /// Nested calls made.
     pub nested_calls: u32,
+    /// HTTP requests, refused ones included.
+    pub http_requests: u32,
+    /// Bytes sent over HTTP.
+    pub http_sent_bytes: u64,
+    /// Bytes received over HTTP.
+    pub http_received_bytes: u64,
 }
 
 /// What a tool returned.

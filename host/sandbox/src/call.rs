@@ -23,6 +23,7 @@ use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
 use crate::convert;
 use crate::error::SandboxError;
+use crate::http::Meter;
 use crate::limits::Limits;
 use crate::outcome;
 use crate::plugin::{Linked, Plugin};
@@ -132,6 +133,7 @@ async fn run(
     if let Err(error) = store.data_mut().begin(Serving::Call(call), wall, grants, long, running) {
         return (Err(internal(&error)), None);
     }
+    let meter = store.data().http_meter().map(Arc::clone);
     let work = async {
         let instance = match instance {
             Some(instance) => instance,
@@ -139,9 +141,12 @@ async fn run(
         };
         instance.t2m_plugin_handler().call_call(&mut *store, tool.as_str(), &arguments).await
     };
-    let ended = timeout(wall, work).await;
+    let ended = timeout(wall, unless_broken(meter, work)).await;
     store.data().report_output();
+    let breach = store.data().http_breach();
     let result = match ended {
+        // Whatever the guest made of it.
+        _ if breach.is_some() => Err(outcome::http_limit(breach)),
         Err(_) => Err(outcome::timed_out(wall)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(Err(error))) => Err(convert::failure(error, limits.transfer_bytes)),
@@ -149,6 +154,18 @@ async fn run(
     };
     store.data_mut().rest();
     (result, (begin == Begin::Here).then_some(ready))
+}
+
+/// Does the work of a guest until it ends or has broken a limit of HTTP.
+async fn unless_broken<T>(
+    meter: Option<Arc<Meter>>,
+    work: impl Future<Output = wasmtime::Result<T>>,
+) -> wasmtime::Result<T> {
+    let Some(meter) = meter else { return work.await };
+    tokio::select! {
+        ended = work => ended,
+        () = meter.until_broken() => Err(wasmtime::Error::msg("a limit of HTTP is broken")),
+    }
 }
 
 /// What a plugin said when it was asked what it offers.
@@ -213,11 +230,16 @@ pub(crate) fn store(plugin: &Linked) -> wasmtime::Result<Store<State>> {
 
 fn usage(limits: Limits, store: &Store<State>) -> Usage {
     let state = store.data();
+    let (http_requests, http_sent_bytes, http_received_bytes) =
+        state.http_meter().map(|meter| meter.counts()).unwrap_or_default();
     Usage {
         fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
         memory_bytes: state.meter.peak as u64,
         log_bytes: state.log_bytes,
         nested_calls: state.nested_calls(),
+        http_requests,
+        http_sent_bytes,
+        http_received_bytes,
     }
 }
 

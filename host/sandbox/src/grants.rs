@@ -1,6 +1,6 @@
 //! What the operator gives to a plugin.
 //!
-//! Owns the grants, their short form for command lines, and the directory handles behind them. Refuses
+//! Owns the grants, the short form of folders for command lines, and the directory handles behind them. Refuses
 //! everything that is not named: without a grant a plugin has no file, folder, network or environment.
 //!
 //! **Invariant:** a granted folder is opened once, when the plugin is loaded, and every call gets that very
@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -16,6 +17,8 @@ use t2m_core::effect::Effect;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use crate::error::SandboxError;
+use crate::http::{HostGrant, HostRule, Outside};
+use crate::imports::Capabilities;
 
 /// What may be done in a granted folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -59,11 +62,21 @@ impl FromStr for DirGrant {
 pub struct Grants {
     /// Folders.
     pub dirs: Vec<DirGrant>,
+    /// Hosts to send HTTP requests to.
+    pub hosts: Vec<HostRule>,
+}
+
+impl Grants {
+    /// Which interfaces these open.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities { files: !self.dirs.is_empty(), http: !self.hosts.is_empty() }
+    }
 }
 
 /// Grants whose folders are open.
 pub(crate) struct OpenGrants {
     dirs: Vec<OpenDir>,
+    hosts: Option<HostGrant>,
 }
 
 struct OpenDir {
@@ -79,11 +92,21 @@ struct OpenDir {
 impl OpenGrants {
     /// Whether there is nothing to open for a call.
     pub(crate) fn is_empty(&self) -> bool {
-        self.dirs.is_empty()
+        self.dirs.is_empty() && self.hosts.is_none()
+    }
+
+    /// Whether there are folders.
+    pub(crate) fn has_dirs(&self) -> bool {
+        !self.dirs.is_empty()
+    }
+
+    /// The hosts, if there are any. What a call may send there is narrowed by its effect.
+    pub(crate) fn hosts(&self) -> Option<&HostGrant> {
+        self.hosts.as_ref()
     }
 
     /// Opens every folder and reports all that can't be.
-    pub(crate) fn open(grants: &Grants) -> Result<OpenGrants, SandboxError> {
+    pub(crate) fn open(grants: &Grants, outside: &Arc<Outside>) -> Result<OpenGrants, SandboxError> {
         let mut dirs = Vec::<OpenDir>::new();
         let mut problems = Vec::new();
         for grant in &grants.dirs {
@@ -96,7 +119,8 @@ impl OpenGrants {
             }
         }
         if problems.is_empty() {
-            Ok(OpenGrants { dirs })
+            let rules = || HostGrant { rules: grants.hosts.clone().into(), outside: Arc::clone(outside) };
+            Ok(OpenGrants { dirs, hosts: (!grants.hosts.is_empty()).then(rules) })
         } else {
             Err(SandboxError::new(Code::GrantInvalid, problems.join("; ")))
         }
@@ -148,6 +172,11 @@ fn reopen_path(_handle: &Dir, path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    fn open(dirs: Vec<DirGrant>) -> Result<OpenGrants, SandboxError> {
+        let outside = Arc::new(Outside::new(Arc::new(crate::http::SystemNetwork)));
+        OpenGrants::open(&Grants { dirs, ..Grants::default() }, &outside)
+    }
+
     fn read(text: &str) -> (String, Access) {
         let grant: DirGrant = text.parse().unwrap();
         (grant.path.display().to_string(), grant.access)
@@ -175,7 +204,7 @@ mod tests {
         let missing = folder.path().join("missing");
         let dirs = [folder.path(), &missing, &file]
             .map(|path| DirGrant { path: path.into(), access: Access::ReadOnly });
-        let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
+        let error = open(dirs.into()).err().unwrap();
         assert_eq!(error.code(), Code::GrantInvalid);
         assert!(error.message().contains("missing") && error.message().contains("file"), "{error}");
     }
@@ -186,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().display().to_string();
         let dirs = [format!("{text}:ro"), format!("{text}/.:rw")].map(|text| text.parse().unwrap());
-        let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
+        let error = open(dirs.into()).err().unwrap();
         assert_eq!(error.code(), Code::GrantInvalid);
     }
 }

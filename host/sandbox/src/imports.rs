@@ -3,7 +3,7 @@
 //! Owns the list of interfaces, which grant each one needs, and the linker made from it. Refuses to link
 //! anything that wasn't granted: a component that wants more fails when it is loaded, not when it is called.
 //!
-//! **Invariant:** sockets and HTTP are in no linker of this crate.
+//! **Invariant:** sockets are in no linker of this crate, and HTTP goes through [`crate::http`] alone.
 
 use t2m_core::code::Code;
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
@@ -13,6 +13,8 @@ use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
+use wasmtime_wasi_http::WasiHttp;
+use wasmtime_wasi_http::p2::bindings::http;
 use wasmtime_wasi_io::bindings::wasi::io;
 
 use crate::bindings::Plugin;
@@ -21,9 +23,9 @@ use crate::error::SandboxError;
 use crate::sdk::{HOST, Version, WIT_VERSION};
 use crate::state::{State, printable};
 
-/// Interfaces that show a guest nothing of this machine: no arguments, no environment, captured output,
-/// virtual clocks, seeded randomness.
-const HARMLESS: [&str; 20] = [
+/// Interfaces of WASI that there are. Those for which no capability stands show a guest nothing of this machine: no
+/// arguments, no environment, captured output, virtual clocks, seeded randomness.
+const KNOWN: [&str; 22] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
     "wasi:cli/stderr",
@@ -44,28 +46,47 @@ const HARMLESS: [&str; 20] = [
     "wasi:random/random",
     "wasi:filesystem/types",
     "wasi:filesystem/preopens",
+    "wasi:http/outgoing-handler",
+    "wasi:http/types",
 ];
 
-/// Packages of which an import stands for a capability, and what would grant it.
-const CAPABILITIES: [(&str, &str); 5] = [
-    ("wasi:filesystem/", "grant a folder"),
-    ("wasi:sockets/", "this host grants no sockets"),
-    ("wasi:http/", "this host grants no HTTP yet"),
-    ("wasi:keyvalue/", "this host grants no key-value store yet"),
-    ("wasi:config/", "this host grants no configuration values"),
+/// Packages of which an import stands for a capability, how to see whether it was granted, and what would grant it.
+const CAPABILITIES: [(&str, fn(Capabilities) -> bool, &str); 5] = [
+    ("wasi:filesystem/", |granted| granted.files, "grant a folder"),
+    ("wasi:http/", |granted| granted.http, "grant a host"),
+    ("wasi:sockets/", |_| false, "this host grants no sockets"),
+    ("wasi:keyvalue/", |_| false, "this host grants no key-value store yet"),
+    ("wasi:config/", |_| false, "this host grants no configuration values"),
 ];
+
+/// What of the capabilities a plugin has. The default is nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// A folder.
+    pub files: bool,
+    /// A host to send requests to.
+    pub http: bool,
+}
+
+impl Capabilities {
+    /// Everything that can be granted.
+    pub fn all() -> Capabilities {
+        Capabilities { files: true, http: true }
+    }
+}
 
 /// What this host itself offers.
 const OURS: [&str; 4] = ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/tools", "t2m:plugin/types"];
 
 /// Every import that can't be had, by name.
-pub(crate) fn problems(imports: &[String], files: bool) -> impl Iterator<Item = SandboxError> {
+pub(crate) fn problems(imports: &[String], granted: Capabilities) -> impl Iterator<Item = SandboxError> {
     imports.iter().filter_map(move |import| {
-        check_one(import, files).err().map(|(code, message)| SandboxError::new(code, message))
+        check_one(import, granted).err().map(|(code, message)| SandboxError::new(code, message))
     })
 }
 
-fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
+fn check_one(import: &str, granted: Capabilities) -> Result<(), (Code, String)> {
     let shown = printable(import);
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     let version = Version::parse(version);
@@ -77,14 +98,14 @@ fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
             }
         };
     }
-    let capability = CAPABILITIES.iter().find(|(package, _)| name.starts_with(package));
-    if let Some((package, how)) = capability
-        && !(files && *package == "wasi:filesystem/")
+    let capability = CAPABILITIES.iter().find(|(package, ..)| name.starts_with(package));
+    if let Some((_, is_granted, how)) = capability
+        && !is_granted(granted)
     {
         return Err((Code::PluginGrantMissing, format!("imports `{shown}`, which isn't granted: {how}")));
     }
     let wasi = Version::parse("0.2.0");
-    match (HARMLESS.contains(&name), version, wasi) {
+    match (KNOWN.contains(&name), version, wasi) {
         (true, Some(version), Some(wasi)) if version.works_with(wasi) => Ok(()),
         (true, ..) => Err((Code::PluginInvalid, format!("imports `{shown}`; this host has WASI 0.2"))),
         (false, ..) => Err((Code::PluginInvalid, format!("imports `{shown}`, which this host doesn't know"))),
@@ -97,8 +118,8 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// A linker with what every plugin may have, and files if a folder was granted.
-pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
+/// A linker with what every plugin may have, and what was granted.
+pub(crate) fn linker(engine: &Engine, granted: Capabilities) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
     Plugin::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
@@ -120,9 +141,14 @@ pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
     cli::terminal_stdin::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_stdout::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
-    if files {
+    if granted.files {
         filesystem::types::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
         filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
+    }
+    if granted.http {
+        let options = http::types::LinkOptions::default();
+        http::outgoing_handler::add_to_linker::<State, WasiHttp>(l, State::http)?;
+        http::types::add_to_linker::<State, WasiHttp>(l, &options, State::http)?;
     }
     Ok(linker)
 }
@@ -131,34 +157,43 @@ pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
 mod tests {
     use super::*;
 
-    fn code(names: &[&str], files: bool) -> Result<(), Code> {
+    fn code(names: &[&str], granted: Capabilities) -> Result<(), Code> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        problems(&names, files).next().map_or(Ok(()), |error| Err(error.code()))
+        problems(&names, granted).next().map_or(Ok(()), |error| Err(error.code()))
     }
 
-    /// P03: files need a grant, sockets and HTTP have none.
+    const NOTHING: Capabilities = Capabilities { files: false, http: false };
+
+    /// P03: files and HTTP need a grant, sockets have none.
     #[test]
     fn an_import_without_its_grant_is_refused_by_name() {
-        let files = ["wasi:filesystem/types@0.2.6"];
-        assert_eq!(code(&files, false), Err(Code::PluginGrantMissing));
-        assert_eq!(code(&files, true), Ok(()));
-        for never in
-            ["wasi:sockets/tcp@0.2.0", "wasi:http/outgoing-handler@0.2.0", "wasi:keyvalue/store@0.2.0"]
-        {
-            assert_eq!(code(&[never], true), Err(Code::PluginGrantMissing), "{never}");
+        let folder = Capabilities { files: true, ..NOTHING };
+        let host = Capabilities { http: true, ..NOTHING };
+        let (files, http) = (["wasi:filesystem/types@0.2.6"], ["wasi:http/outgoing-handler@0.2.12"]);
+        for (names, granted, expected) in [
+            (&files, folder, Ok(())),
+            (&files, host, Err(Code::PluginGrantMissing)),
+            (&http, host, Ok(())),
+            (&http, folder, Err(Code::PluginGrantMissing)),
+            (&["wasi:http/incoming-handler@0.2.0"], Capabilities::all(), Err(Code::PluginInvalid)),
+            (&["wasi:sockets/tcp@0.2.0"], Capabilities::all(), Err(Code::PluginGrantMissing)),
+            (&["wasi:keyvalue/store@0.2.0"], Capabilities::all(), Err(Code::PluginGrantMissing)),
+        ] {
+            assert_eq!(code(names, granted), expected, "{names:?} {granted:?}");
         }
         let names = ["wasi:sockets/tcp@0.2.0".to_owned(), "evil:thing/x".to_owned()];
-        let message = problems(&names, true).map(|error| error.message().to_owned()).collect::<String>();
+        let all = problems(&names, Capabilities::all());
+        let message = all.map(|error| error.message().to_owned()).collect::<String>();
         assert!(message.contains("wasi:sockets/tcp@0.2.0") && message.contains("evil:thing/x"), "{message}");
     }
 
     /// P01: versions that the linker could not serve are refused with the reason.
     #[test]
     fn an_import_of_another_version_is_refused() {
-        assert_eq!(code(&["t2m:plugin/log@0.1.9", "wasi:io/poll@0.2.12"], false), Ok(()));
-        assert_eq!(code(&["t2m:plugin/log@0.2.0"], false), Err(Code::PluginVersion));
-        assert_eq!(code(&["wasi:io/poll@0.3.0"], false), Err(Code::PluginInvalid));
-        assert_eq!(code(&["wasi:io/poll"], false), Err(Code::PluginInvalid));
-        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], false), Err(Code::PluginInvalid));
+        assert_eq!(code(&["t2m:plugin/log@0.1.9", "wasi:io/poll@0.2.12"], NOTHING), Ok(()));
+        assert_eq!(code(&["t2m:plugin/log@0.2.0"], NOTHING), Err(Code::PluginVersion));
+        assert_eq!(code(&["wasi:io/poll@0.3.0"], NOTHING), Err(Code::PluginInvalid));
+        assert_eq!(code(&["wasi:io/poll"], NOTHING), Err(Code::PluginInvalid));
+        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], NOTHING), Err(Code::PluginInvalid));
     }
 }

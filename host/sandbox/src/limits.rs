@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
+use crate::http::HttpLimits;
+
 /// What one call may use at most. The smaller of a plugin's limits and the sandbox's ceiling counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -42,6 +44,8 @@ pub struct Limits {
     /// Open files, folders, streams and timers together. 256: the default slots then hold at most 4,096, to
     /// which `ulimit -n` should be raised where plugins use many files.
     pub handles: usize,
+    /// Requests to granted hosts.
+    pub http: HttpLimits,
 }
 
 impl Default for Limits {
@@ -59,6 +63,7 @@ impl Default for Limits {
             log_lines: 1_000,
             stdio_bytes: 64 << 10,
             handles: 256,
+            http: HttpLimits::default(),
         }
     }
 }
@@ -79,6 +84,7 @@ impl Limits {
             log_lines: 100_000,
             stdio_bytes: 4 << 20,
             handles: 4_096,
+            http: HttpLimits::ceiling(),
         }
     }
 
@@ -97,6 +103,7 @@ impl Limits {
             log_lines: self.log_lines.min(other.log_lines),
             stdio_bytes: self.stdio_bytes.min(other.stdio_bytes),
             handles: self.handles.min(other.handles),
+            http: self.http.min(other.http),
         }
     }
 }

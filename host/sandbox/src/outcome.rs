@@ -10,6 +10,7 @@ use t2m_core::tool::ToolFailure;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
+use crate::http::Breach;
 use crate::state::{State, printable};
 
 /// Longest part of a guest's panic message that a caller sees, in characters.
@@ -40,6 +41,12 @@ pub(crate) fn failure_of(error: &wasmtime::Error, state: &State) -> ToolFailure 
 pub(crate) fn timed_out(wall: std::time::Duration) -> ToolFailure {
     let message = format!("the plugin was stopped after {} ms", wall.as_millis());
     ToolFailure::host(Code::SandboxTimeout, message)
+}
+
+/// The failure of a guest that broke a limit of HTTP.
+pub(crate) fn http_limit(breach: Option<Breach>) -> ToolFailure {
+    let text = breach.map_or("it broke a limit of HTTP", Breach::text);
+    ToolFailure::host(Code::SandboxHttp, format!("the plugin was stopped: {text}"))
 }
 
 fn code_of(error: &wasmtime::Error, state: &State) -> Code {

@@ -24,7 +24,7 @@ use crate::call;
 use crate::convert;
 use crate::error::SandboxError;
 use crate::grants::{Grants, OpenGrants};
-use crate::imports;
+use crate::imports::{self, Capabilities};
 use crate::limits::Limits;
 use crate::sandbox::Shared;
 use crate::sdk::{ComponentInfo, SdkVersion};
@@ -139,8 +139,8 @@ pub struct Description {
 
 /// Loads a plugin.
 pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
-    let files = !source.grants.dirs.is_empty();
-    open(shared, source, files).await.map(|(plugin, _)| Arc::new(plugin))
+    let granted = source.grants.capabilities();
+    open(shared, source, granted).await.map(|(plugin, _)| Arc::new(plugin))
 }
 
 /// Asks a component what it offers. It is linked as if it had every grant and gets none of them.
@@ -151,25 +151,25 @@ pub(crate) async fn describe(
 ) -> Result<Description, SandboxError> {
     let source = PluginSource { id, wasm, grants: Grants::default(), limits: Limits::default() };
     let (Plugin { digest, sdk, tools, .. }, call::Described { usage, time, .. }) =
-        open(shared, source, true).await?;
+        open(shared, source, Capabilities::all()).await?;
     Ok(Description { digest, sdk, tools, usage, time })
 }
 
 async fn open(
     shared: &Arc<Shared>,
     source: PluginSource,
-    files: bool,
+    granted: Capabilities,
 ) -> Result<(Plugin, call::Described), SandboxError> {
     let PluginSource { id, wasm, grants, limits } = source;
     if wasm.len() > shared.config.max_wasm_bytes {
         let message = format!("{} bytes, at most {} are compiled", wasm.len(), shared.config.max_wasm_bytes);
         return Err(SandboxError::new(Code::FileTooLarge, message));
     }
-    let grants = OpenGrants::open(&grants)?;
+    let grants = OpenGrants::open(&grants, &shared.outside)?;
     let size = wasm.len();
     let here = Arc::clone(shared);
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
-    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, files)).await;
+    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, granted)).await;
     let prepared = prepared
         .map_err(|error| SandboxError::new(Code::Internal, format!("compiling failed: {error}")))??;
     let linked = Arc::new(Linked {
@@ -196,9 +196,9 @@ struct Prepared {
 }
 
 /// Everything that needs a core and no runtime.
-fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, SandboxError> {
+fn prepare(shared: &Shared, wasm: &[u8], granted: Capabilities) -> Result<Prepared, SandboxError> {
     let info = ComponentInfo::read(wasm)?;
-    let problems = info.problems(files);
+    let problems = info.problems(granted);
     if let Some(first) = problems.first() {
         let texts: Vec<&str> = problems.iter().map(SandboxError::message).collect();
         return Err(SandboxError::new(first.code(), texts.join("; ")));
@@ -206,7 +206,7 @@ fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, Sandbo
     let invalid = |error: wasmtime::Error| SandboxError::new(Code::PluginInvalid, format!("{error:#}"));
     let digest = Digest::of_bytes(wasm);
     let component = cache::compile(&shared.engine, shared.cache.as_ref(), wasm, digest).map_err(invalid)?;
-    let linker = imports::linker(&shared.engine, files)
+    let linker = imports::linker(&shared.engine, granted)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
     let pre = linker.instantiate_pre(&component).and_then(PluginPre::new).map_err(invalid)?;
     Ok(Prepared { sdk: info.sdk, digest, pre })

@@ -10,7 +10,7 @@ use t2m_core::code::Code;
 use wasmparser::{Encoding, Parser, Payload};
 
 use crate::error::SandboxError;
-use crate::imports;
+use crate::imports::{self, Capabilities};
 
 /// Name of the custom section that the SDK puts into a plugin's core module.
 const SECTION: &str = "t2m-plugin";
@@ -88,16 +88,17 @@ impl ComponentInfo {
         read(wasm)
     }
 
-    /// Everything that would stop the component from being loaded, with a granted folder or without.
-    pub fn problems(&self, folder: bool) -> Vec<SandboxError> {
+    /// Everything that would stop the component from being loaded with these grants.
+    pub fn problems(&self, granted: Capabilities) -> Vec<SandboxError> {
         let handler = check_handlers(&self.exports).err();
         let version = self.sdk.as_ref().and_then(|sdk| check_version(&sdk.wit).err());
-        handler.into_iter().chain(version).chain(imports::problems(&self.imports, folder)).collect()
+        handler.into_iter().chain(version).chain(imports::problems(&self.imports, granted)).collect()
     }
 
-    /// Whether it imports the interfaces that need a granted folder.
-    pub fn imports_folders(&self) -> bool {
-        self.imports.iter().any(|import| import.starts_with("wasi:filesystem/"))
+    /// What it needs a grant for.
+    pub fn needs(&self) -> Capabilities {
+        let imports = |package| self.imports.iter().any(|import| import.starts_with(package));
+        Capabilities { files: imports("wasi:filesystem/"), http: imports("wasi:http/") }
     }
 }
 
@@ -204,7 +205,7 @@ mod tests {
 
     fn code(wasm: &[u8]) -> Result<Option<String>, Code> {
         let found = ComponentInfo::read(wasm).map_err(|error| error.code())?;
-        match found.problems(false).first() {
+        match found.problems(Capabilities::default()).first() {
             Some(error) => Err(error.code()),
             None => Ok(found.sdk.map(|sdk| sdk.wit)),
         }

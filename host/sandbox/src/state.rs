@@ -17,11 +17,13 @@ use t2m_core::terminal::steers;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::WasiHttpCtxView;
 
 use crate::bindings::{context, log, tools, types};
 use crate::clock::{ClockView, Seed, VirtualClock};
 use crate::convert;
 use crate::grants::OpenGrants;
+use crate::http::{Breach, Http, Meter as HttpMeter};
 use crate::limits::{Limits, Meter};
 use crate::ticker::Running;
 use crate::workers::Long;
@@ -60,6 +62,8 @@ pub(crate) struct State {
     table: ResourceTable,
     /// Made when the guest first asks for it: most calls never do, and its seed takes a hash.
     wasi: Option<WasiCtx>,
+    /// What a call with granted hosts sends. Without one it is made when the guest asks, and refuses everything.
+    http: Option<Http>,
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
@@ -86,6 +90,7 @@ impl State {
             deadline: Instant::now(),
             table,
             wasi: None,
+            http: None,
             clock: VirtualClock::default(),
             stdout: MemoryOutputPipe::new(limits.stdio_bytes),
             stderr: MemoryOutputPipe::new(limits.stdio_bytes),
@@ -107,8 +112,14 @@ impl State {
         self.serving = serving;
         // What a start that ran ahead of its call made knows of no call.
         self.wasi = None;
+        self.http = None;
         if let Some((grants, effect)) = grants
-            && !grants.is_empty()
+            && let Some(hosts) = grants.hosts()
+        {
+            self.http = Some(Http::new(Some((hosts, effect)), self.limits.http, &self.plugin));
+        }
+        if let Some((grants, effect)) = grants
+            && grants.has_dirs()
         {
             let mut wasi = self.wasi_of_call();
             grants.preopen(&mut wasi, effect)?;
@@ -170,6 +181,23 @@ impl State {
     pub(crate) fn table(&mut self) -> &mut ResourceTable {
         self.host_was_used = true;
         &mut self.table
+    }
+
+    /// The way to granted hosts, for the linker.
+    pub(crate) fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.host_was_used = true;
+        let (limits, plugin) = (self.limits.http, &self.plugin);
+        self.http.get_or_insert_with(|| Http::new(None, limits, plugin)).view(&mut self.table)
+    }
+
+    /// The counts of a call that may send requests.
+    pub(crate) fn http_meter(&self) -> Option<&Arc<HttpMeter>> {
+        self.http.as_ref().map(Http::meter)
+    }
+
+    /// The limit of HTTP that the call broke.
+    pub(crate) fn http_breach(&self) -> Option<Breach> {
+        self.http_meter()?.breach()
     }
 
     /// Nested calls that the guest made.

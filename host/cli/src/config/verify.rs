@@ -16,13 +16,14 @@ use crate::args::PluginArgs;
 use crate::command::run::read_workflow;
 use crate::component::Component;
 use crate::failure::{InFile, Result};
-use crate::{files, plugins, toml_file};
+use crate::{files, manifest, plugins, toml_file};
 
 /// Checks a configuration that was read, and returns what is doubtful. `named` is the file that the command
 /// line names.
 pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for (at, plugin) in config.plugin.iter().enumerate() {
+        problems.extend(manifest::host_problems(&plugin.hosts, &format!("/plugin/{at}/hosts")));
         let mut add = |code, field: &str, message: String| {
             problems.push(Problem::at(code, format!("/plugin/{at}{field}"), message));
         };
