@@ -29,7 +29,9 @@ mod generated {
 }
 
 use generated::exports::t2m::plugin::handler::Guest;
-use generated::t2m::plugin::{context as wit_context, log as wit_log, tools as wit_tools, types as wit};
+use generated::t2m::plugin::{
+    context as wit_context, log as wit_log, secrets as wit_secrets, tools as wit_tools, types as wit,
+};
 pub use generated::{export_component, exports};
 
 #[used]
@@ -51,6 +53,12 @@ impl<P: Plugin> Guest for Component<P> {
     fn call(tool: String, arguments: String) -> Result<wit::ToolResult, wit::ToolError> {
         tool::call::<P>(tool, &arguments).map(to_result).map_err(to_error)
     }
+}
+
+pub(crate) use crate::wasi_http::send;
+
+pub(crate) fn secret(name: &str) -> Option<String> {
+    wit_secrets::get(name)
 }
 
 pub(crate) fn log(level: Level, message: &str) {

@@ -12,10 +12,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::http::{Request, Response};
 use crate::log::Level;
+use crate::url::Url;
 use crate::{Error, Outcome};
 
 pub(crate) type Script = Box<dyn FnMut(Value) -> Result<Outcome, Error>>;
+pub(crate) type Server = Box<dyn FnMut(&Request) -> Result<Response, Error>>;
 
 /// One host, seen by one plugin.
 pub(crate) struct Host {
@@ -23,6 +26,8 @@ pub(crate) struct Host {
     pub(crate) messages: Vec<(Level, String)>,
     pub(crate) scripts: BTreeMap<String, Script>,
     pub(crate) calls: Vec<(String, Value)>,
+    pub(crate) server: Option<Server>,
+    pub(crate) secrets: Vec<String>,
 }
 
 impl Default for Host {
@@ -38,6 +43,8 @@ impl Default for Host {
             messages: Vec::new(),
             scripts: BTreeMap::new(),
             calls: Vec::new(),
+            server: None,
+            secrets: Vec::new(),
         }
     }
 }
@@ -72,4 +79,25 @@ pub(crate) fn call_tool(name: &str, json: &str) -> Result<Outcome, Error> {
     let outcome = script(arguments);
     HOST.with_borrow_mut(|host| host.scripts.insert(name.to_owned(), script));
     outcome
+}
+
+pub(crate) fn send(request: &Request, url: &Url) -> Result<Response, Error> {
+    // Taken out while it runs, as a script is.
+    let Some(mut server) = HOST.with_borrow_mut(|host| host.server.take()) else {
+        return Err(Error::new("request-denied", format!("the test has no server for `{url}`")));
+    };
+    let response = server(request);
+    HOST.with_borrow_mut(|host| host.server = Some(server));
+    let mut response = response?;
+    response.url = url.to_string();
+    if response.body.len() > request.most() {
+        response.body.truncate(request.most());
+        response.truncated = true;
+    }
+    Ok(response)
+}
+
+pub(crate) fn secret(name: &str) -> Option<String> {
+    let lent = HOST.with_borrow(|host| host.secrets.iter().any(|secret| secret == name));
+    lent.then(|| format!("t2m-secret-{name}"))
 }

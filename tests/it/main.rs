@@ -43,3 +43,5 @@ mod record;
 mod redact;
 #[cfg(test)]
 mod sandbox_limits;
+#[cfg(all(test, unix))]
+mod secrets;

@@ -90,7 +90,7 @@ fn answer(stream: &mut TcpStream, path: &str, head: &str) -> io::Result<()> {
             "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
         );
     }
-    match path {
+    match path.split('?').next().unwrap_or_default() {
         // Says back what it was sent, in small pieces, so that any text lies across two of them.
         "/echo" => {
             let said = header(head, "authorization");

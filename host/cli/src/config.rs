@@ -5,8 +5,10 @@
 //!
 //! **Invariant:** the defaults are one embedded file, read by the same code as the operator's own.
 
+pub(crate) mod secrets;
 pub(crate) mod verify;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use t2m_core::id::{PluginId, ToolName};
 use t2m_core::policy::Policy;
 use t2m_core::problem::{Place, Problem, Problems};
 
+use self::secrets::SecretConfig;
 use crate::failure::{InFile, Result};
 use crate::out::Out;
 use crate::{files, toml_file};
@@ -45,6 +48,9 @@ pub(crate) struct Config {
     /// Plugins to load. Without any, every built-in one is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plugin: Vec<PluginConfig>,
+    /// Secrets by name: where each one comes from and which hosts it is for. No value stands here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) secrets: BTreeMap<String, SecretConfig>,
     /// Workflows that `serve` offers as tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) workflow: Vec<WorkflowConfig>,
@@ -120,6 +126,9 @@ pub(crate) struct PluginConfig {
     /// Hosts it may send HTTP requests to, each as `[METHOD,... ]SCHEME://HOST[:PORT][ private]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hosts: Vec<String>,
+    /// Secrets of `[secrets]` that it may put into its requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<String>,
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
@@ -229,6 +238,9 @@ pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
         for dir in &mut plugin.dirs {
             *dir = folder.join(&*dir).to_string_lossy().into_owned();
         }
+    }
+    for secret in config.secrets.values_mut() {
+        secret.file = secret.file.take().map(|path| folder.join(path));
     }
     for workflow in &mut config.workflow {
         workflow.path = folder.join(&workflow.path);

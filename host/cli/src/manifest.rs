@@ -71,6 +71,9 @@ pub(crate) struct Asks {
     /// Hosts to send HTTP requests to, each as `[METHOD,... ]SCHEME://HOST[:PORT]`; `*` as host or port is any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hosts: Vec<String>,
+    /// Secrets to put into those requests, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<String>,
 }
 
 /// What a plugin wants to do in directories.
@@ -134,7 +137,9 @@ impl Asks {
         };
         let hosts = (!self.hosts.is_empty())
             .then(|| format!("to send requests to granted hosts of {}", self.hosts.join(", ")));
-        let asked: Vec<String> = dirs.into_iter().chain(hosts).collect();
+        let secrets =
+            (!self.secrets.is_empty()).then(|| format!("to use the secrets {}", self.secrets.join(", ")));
+        let asked: Vec<String> = dirs.into_iter().chain(hosts).chain(secrets).collect();
         if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") }
     }
 
@@ -152,7 +157,15 @@ impl Asks {
         let asked: Vec<HostRule> = self.hosts.iter().filter_map(|rule| rule.parse().ok()).collect();
         let both =
             |rule: &HostRule| asked.iter().filter_map(|asked| rule.asked_by(asked)).collect::<Vec<_>>();
-        Grants { dirs, hosts: allowed.hosts.iter().flat_map(both).collect() }
+        let hosts = allowed.hosts.iter().flat_map(both).collect();
+        let secrets =
+            allowed.secrets.into_iter().filter(|secret| self.asks_for_secret(secret.name())).collect();
+        Grants { dirs, hosts, secrets }
+    }
+
+    /// Whether a secret of this name is asked for. One that isn't is never read.
+    pub(crate) fn asks_for_secret(&self, name: &str) -> bool {
+        self.secrets.iter().any(|asked| asked == name)
     }
 
     /// What it asks for, in a word or two.
@@ -188,15 +201,24 @@ mod tests {
     fn a_grant_is_never_more_than_was_asked_for() {
         let dirs = vec!["/a:rw".parse::<DirGrant>().unwrap(), "/b".parse().unwrap()];
         let hosts = vec!["https://*.example.com".parse().unwrap(), "http://localhost:80".parse().unwrap()];
-        let allowed = Grants { dirs, hosts };
+        let secret = |name: &str| {
+            let hosts = vec!["https://api.example.com".parse().unwrap()];
+            t2m_sandbox::SecretGrant::new(name, "12345678", hosts, false).unwrap()
+        };
+        let secrets = vec![secret("one"), secret("two")];
+        let allowed = Grants { dirs, hosts, secrets };
         let asks = |dirs, hosts: &[&str]| {
             let hosts = hosts.iter().map(|rule| (*rule).to_owned()).collect();
-            Asks { dirs, hosts }.granted(allowed.clone())
+            Asks { dirs, hosts, secrets: vec!["two".into(), "three".into()] }.granted(allowed.clone())
         };
-        assert_eq!(asks(AskedAccess::None, &[]), Grants::default());
+        assert_eq!(
+            asks(AskedAccess::None, &[]),
+            Grants { secrets: vec![secret("two")], ..Grants::default() }
+        );
         let read = asks(AskedAccess::Read, &[]);
         assert!(read.dirs.len() == 2 && read.dirs.iter().all(|grant| grant.access == Access::ReadOnly));
-        assert_eq!(asks(AskedAccess::ReadWrite, &["https://*:*", "http://*"]), allowed);
+        let all = asks(AskedAccess::ReadWrite, &["https://*:*", "http://*"]);
+        assert_eq!((all.dirs, all.hosts), (allowed.dirs.clone(), allowed.hosts.clone()));
         let some = asks(AskedAccess::None, &["GET https://api.example.com", "https://other.example"]);
         assert_eq!(some.hosts, ["GET https://api.example.com".parse().unwrap()]);
     }

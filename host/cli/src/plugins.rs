@@ -24,12 +24,17 @@ use t2m_sandbox::{
 
 use crate::args::PluginArgs;
 use crate::component::Component;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::manifest::{self, Asks, Manifest};
 
 /// The first-party plugins, compiled by the build script.
-pub(crate) const BUILT_IN: [BuiltIn; 2] = [
+pub(crate) const BUILT_IN: [BuiltIn; 3] = [
+    BuiltIn {
+        name: "fetch",
+        wasm: include_bytes!(env!("T2M_PLUGIN_FETCH")),
+        manifest: include_bytes!("../../../plugins/fetch/plugin.toml"),
+    },
     BuiltIn {
         name: "files",
         wasm: include_bytes!(env!("T2M_PLUGIN_FILES")),
@@ -109,20 +114,25 @@ struct Chosen {
 pub(crate) struct Allowed {
     dirs: Vec<String>,
     hosts: Vec<String>,
+    secrets: Vec<String>,
 }
 
 impl Allowed {
     fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
-        Allowed { dirs: plugin.dirs.clone(), hosts: plugin.hosts.clone() }
+        let (dirs, hosts) = (plugin.dirs.clone(), plugin.hosts.clone());
+        Allowed { dirs, hosts, secrets: plugin.secrets.clone() }
     }
 
-    /// With what the command line allows every plugin.
-    fn with(&self, args: &PluginArgs) -> Result<Grants> {
+    /// With what the command line allows every plugin. Secrets that aren't asked for aren't read.
+    fn with(&self, args: &PluginArgs, config: &Config, asks: &Asks) -> Result<Grants> {
+        let secrets = self.secrets.iter().filter(|name| asks.asks_for_secret(name));
+        let secrets = secrets.map(|name| config::secrets::read(config, name));
         let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
         let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
         Ok(Grants {
             dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
             hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
+            secrets: secrets.collect::<Result<_>>()?,
         })
     }
 }
@@ -156,7 +166,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
             return Err(Failure::new(Code::IdDuplicate, message));
         }
-        let allowed = chosen.allowed.with(args)?;
+        let allowed = chosen.allowed.with(args, config, &chosen.asks)?;
         let given = allowed != Grants::default();
         let grants = chosen.asks.granted(allowed);
         let reads_only = reads_only(&grants.dirs);

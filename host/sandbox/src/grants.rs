@@ -17,7 +17,7 @@ use t2m_core::effect::Effect;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use crate::error::SandboxError;
-use crate::http::{HostGrant, HostRule, Outside};
+use crate::http::{HostGrant, HostRule, Outside, SecretGrant};
 use crate::imports::Capabilities;
 
 /// What may be done in a granted folder.
@@ -64,12 +64,15 @@ pub struct Grants {
     pub dirs: Vec<DirGrant>,
     /// Hosts to send HTTP requests to.
     pub hosts: Vec<HostRule>,
+    /// Secrets to put into those requests.
+    pub secrets: Vec<SecretGrant>,
 }
 
 impl Grants {
     /// Which interfaces these open.
     pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities { files: !self.dirs.is_empty(), http: !self.hosts.is_empty() }
+        let (files, http) = (!self.dirs.is_empty(), !self.hosts.is_empty());
+        Capabilities { files, http, secrets: !self.secrets.is_empty() }
     }
 }
 
@@ -119,8 +122,12 @@ impl OpenGrants {
             }
         }
         if problems.is_empty() {
-            let rules = || HostGrant { rules: grants.hosts.clone().into(), outside: Arc::clone(outside) };
-            Ok(OpenGrants { dirs, hosts: (!grants.hosts.is_empty()).then(rules) })
+            let hosts = (!grants.hosts.is_empty()).then(|| HostGrant {
+                rules: grants.hosts.clone().into(),
+                secrets: grants.secrets.clone().into(),
+                outside: Arc::clone(outside),
+            });
+            Ok(OpenGrants { dirs, hosts })
         } else {
             Err(SandboxError::new(Code::GrantInvalid, problems.join("; ")))
         }

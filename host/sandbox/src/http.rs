@@ -9,6 +9,7 @@ mod address;
 mod meter;
 mod network;
 mod rule;
+mod secrets;
 mod send;
 
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,7 @@ use wasmtime_wasi_http::{
 };
 
 use self::rule::Methods;
+use self::secrets::Lent;
 use self::send::{Answer, Sending, Target, covering};
 use crate::state::printable;
 
@@ -32,6 +34,7 @@ pub use self::meter::HttpLimits;
 pub(crate) use self::meter::{Breach, Meter};
 pub use self::network::{Network, SystemNetwork};
 pub use self::rule::HostRule;
+pub use self::secrets::SecretGrant;
 
 /// Headers beside wasi-http's own list that say how this connection is used.
 const FORBIDDEN: [HeaderName; 3] = [header::TE, header::TRAILER, header::EXPECT];
@@ -70,6 +73,8 @@ impl Outside {
 #[derive(Clone)]
 pub(crate) struct HostGrant {
     pub(crate) rules: Arc<[HostRule]>,
+    /// What requests to them may hold.
+    pub(crate) secrets: Arc<[SecretGrant]>,
     pub(crate) outside: Arc<Outside>,
 }
 
@@ -88,15 +93,23 @@ impl Http {
     ) -> Http {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(limits.header_bytes);
+        // A pure tool has nothing outside to show a secret to.
+        let lends = grant.filter(|(grant, effect)| *effect != Effect::Pure && !grant.secrets.is_empty());
+        let lent = lends.and_then(|(grant, _)| Lent::new(&grant.secrets).ok().map(Arc::new));
         let grant = grant.map(|(grant, effect)| (grant.clone(), Methods::of_effect(effect)));
         let meter = Arc::new(Meter::new(limits));
-        let outgoing = Outgoing { grant, limits, meter, plugin: Arc::clone(plugin) };
+        let outgoing = Outgoing { grant, lent, limits, meter, plugin: Arc::clone(plugin) };
         Http { context, outgoing }
     }
 
     /// The counts of the call.
     pub(crate) fn meter(&self) -> &Arc<Meter> {
         &self.outgoing.meter
+    }
+
+    /// The text that stands for a secret in this call.
+    pub(crate) fn secret(&self, name: &str) -> Option<String> {
+        self.outgoing.lent.as_ref()?.text(name)
     }
 
     /// The way to it, for the linker.
@@ -107,14 +120,15 @@ impl Http {
 
 struct Outgoing {
     grant: Option<(HostGrant, Methods)>,
+    lent: Option<Arc<Lent>>,
     limits: HttpLimits,
     meter: Arc<Meter>,
     plugin: Arc<PluginId>,
 }
 
 impl Outgoing {
-    /// Counts a request and checks it against the rules.
-    fn admit(&self, request: &Request<WasiBody>) -> Result<Sending, Error> {
+    /// Counts a request, checks it against the rules and puts secrets into it.
+    fn admit(&self, request: &mut Request<WasiBody>) -> Result<Sending, Error> {
         if !self.meter.begin_request() {
             return Err(Error::ConnectionLimitReached);
         }
@@ -136,8 +150,12 @@ impl Outgoing {
             return Err(Error::HttpRequestDenied);
         }
         tracing::debug!(target: "t2m_sandbox::http", %plugin, "{shown}");
-        let (limits, meter) = (self.limits, Arc::clone(&self.meter));
-        Ok(Sending { target, rules, outside: Arc::clone(&grant.outside), limits, meter })
+        let (limits, meter, lent) = (self.limits, Arc::clone(&self.meter), self.lent.clone());
+        let mut rules = vec![rules];
+        if let Some(lent) = &lent {
+            rules.extend(lent.spend(request, &target)?);
+        }
+        Ok(Sending { target, rules, lent, outside: Arc::clone(&grant.outside), limits, meter })
     }
 }
 
@@ -148,11 +166,11 @@ impl WasiHttpHooks for Outgoing {
 
     fn send_request(
         &mut self,
-        request: Request<WasiBody>,
+        mut request: Request<WasiBody>,
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
-        let admitted = self.admit(&request);
+        let admitted = self.admit(&mut request);
         Box::new(async move { admitted?.send(request, options).await })
     }
 

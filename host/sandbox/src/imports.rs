@@ -17,7 +17,7 @@ use wasmtime_wasi_http::WasiHttp;
 use wasmtime_wasi_http::p2::bindings::http;
 use wasmtime_wasi_io::bindings::wasi::io;
 
-use crate::bindings::Plugin;
+use crate::bindings::{context, log, secrets, tools, types};
 use crate::clock::HasClock;
 use crate::error::SandboxError;
 use crate::sdk::{HOST, Version, WIT_VERSION};
@@ -51,9 +51,10 @@ const KNOWN: [&str; 22] = [
 ];
 
 /// Packages of which an import stands for a capability, how to see whether it was granted, and what would grant it.
-const CAPABILITIES: [(&str, fn(Capabilities) -> bool, &str); 5] = [
+const CAPABILITIES: [(&str, fn(Capabilities) -> bool, &str); 6] = [
     ("wasi:filesystem/", |granted| granted.files, "grant a folder"),
     ("wasi:http/", |granted| granted.http, "grant a host"),
+    ("t2m:plugin/secrets", |granted| granted.secrets, "lend it a secret"),
     ("wasi:sockets/", |_| false, "this host grants no sockets"),
     ("wasi:keyvalue/", |_| false, "this host grants no key-value store yet"),
     ("wasi:config/", |_| false, "this host grants no configuration values"),
@@ -67,17 +68,20 @@ pub struct Capabilities {
     pub files: bool,
     /// A host to send requests to.
     pub http: bool,
+    /// A secret to put into requests.
+    pub secrets: bool,
 }
 
 impl Capabilities {
     /// Everything that can be granted.
     pub fn all() -> Capabilities {
-        Capabilities { files: true, http: true }
+        Capabilities { files: true, http: true, secrets: true }
     }
 }
 
 /// What this host itself offers.
-const OURS: [&str; 4] = ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/tools", "t2m:plugin/types"];
+const OURS: [&str; 5] =
+    ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/secrets", "t2m:plugin/tools", "t2m:plugin/types"];
 
 /// Every import that can't be had, by name.
 pub(crate) fn problems(imports: &[String], granted: Capabilities) -> impl Iterator<Item = SandboxError> {
@@ -90,6 +94,12 @@ fn check_one(import: &str, granted: Capabilities) -> Result<(), (Code, String)> 
     let shown = printable(import);
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     let version = Version::parse(version);
+    let capability = CAPABILITIES.iter().find(|(package, ..)| name.starts_with(package));
+    if let Some((_, is_granted, how)) = capability
+        && !is_granted(granted)
+    {
+        return Err((Code::PluginGrantMissing, format!("imports `{shown}`, which isn't granted: {how}")));
+    }
     if OURS.contains(&name) {
         return match version {
             Some(version) if version.works_with(HOST) => Ok(()),
@@ -97,12 +107,6 @@ fn check_one(import: &str, granted: Capabilities) -> Result<(), (Code, String)> 
                 Err((Code::PluginVersion, format!("imports `{shown}`; this host has version {WIT_VERSION}")))
             }
         };
-    }
-    let capability = CAPABILITIES.iter().find(|(package, ..)| name.starts_with(package));
-    if let Some((_, is_granted, how)) = capability
-        && !is_granted(granted)
-    {
-        return Err((Code::PluginGrantMissing, format!("imports `{shown}`, which isn't granted: {how}")));
     }
     let wasi = Version::parse("0.2.0");
     match (KNOWN.contains(&name), version, wasi) {
@@ -122,7 +126,10 @@ impl HasData for HasTable {
 pub(crate) fn linker(engine: &Engine, granted: Capabilities) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
-    Plugin::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    context::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    log::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    tools::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    types::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
     io::error::add_to_linker::<State, HasTable>(l, State::table)?;
     io::poll::add_to_linker::<State, HasTable>(l, State::table)?;
     io::streams::add_to_linker::<State, HasTable>(l, State::table)?;
@@ -145,6 +152,9 @@ pub(crate) fn linker(engine: &Engine, granted: Capabilities) -> Result<Linker<St
         filesystem::types::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
         filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
     }
+    if granted.secrets {
+        secrets::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    }
     if granted.http {
         let options = http::types::LinkOptions::default();
         http::outgoing_handler::add_to_linker::<State, WasiHttp>(l, State::http)?;
@@ -162,7 +172,7 @@ mod tests {
         problems(&names, granted).next().map_or(Ok(()), |error| Err(error.code()))
     }
 
-    const NOTHING: Capabilities = Capabilities { files: false, http: false };
+    const NOTHING: Capabilities = Capabilities { files: false, http: false, secrets: false };
 
     /// P03: files and HTTP need a grant, sockets have none.
     #[test]
@@ -194,6 +204,9 @@ mod tests {
         assert_eq!(code(&["t2m:plugin/log@0.2.0"], NOTHING), Err(Code::PluginVersion));
         assert_eq!(code(&["wasi:io/poll@0.3.0"], NOTHING), Err(Code::PluginInvalid));
         assert_eq!(code(&["wasi:io/poll"], NOTHING), Err(Code::PluginInvalid));
-        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], NOTHING), Err(Code::PluginInvalid));
+        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], NOTHING), Err(Code::PluginGrantMissing));
+        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], Capabilities::all()), Ok(()));
+        assert_eq!(code(&["t2m:plugin/secrets@0.2.0"], Capabilities::all()), Err(Code::PluginVersion));
+        assert_eq!(code(&["t2m:plugin/client@0.1.0"], Capabilities::all()), Err(Code::PluginInvalid));
     }
 }

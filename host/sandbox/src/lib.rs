@@ -49,7 +49,7 @@ mod workers;
 pub use engine::EngineInfo;
 pub use error::SandboxError;
 pub use grants::{Access, DirGrant, Grants};
-pub use http::{HostRule, HttpLimits, Network, SystemNetwork};
+pub use http::{HostRule, HttpLimits, Network, SecretGrant, SystemNetwork};
 pub use imports::Capabilities;
 pub use limits::Limits;
 pub use plugin::{Description, Plugin, PluginSource};

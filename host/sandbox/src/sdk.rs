@@ -98,7 +98,11 @@ impl ComponentInfo {
     /// What it needs a grant for.
     pub fn needs(&self) -> Capabilities {
         let imports = |package| self.imports.iter().any(|import| import.starts_with(package));
-        Capabilities { files: imports("wasi:filesystem/"), http: imports("wasi:http/") }
+        Capabilities {
+            files: imports("wasi:filesystem/"),
+            http: imports("wasi:http/"),
+            secrets: imports("t2m:plugin/secrets"),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::WasiHttpCtxView;
 
-use crate::bindings::{context, log, tools, types};
+use crate::bindings::{context, log, secrets, tools, types};
 use crate::clock::{ClockView, Seed, VirtualClock};
 use crate::convert;
 use crate::grants::OpenGrants;
@@ -287,6 +287,12 @@ impl log::Host for State {
             log::Level::Error => write!(ERROR),
         }
         Ok(())
+    }
+}
+
+impl secrets::Host for State {
+    fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.http.as_ref().and_then(|http| http.secret(&name)))
     }
 }
 

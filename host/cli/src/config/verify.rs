@@ -47,6 +47,12 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
             }
             None => {}
         }
+        for (index, secret) in plugin.secrets.iter().enumerate() {
+            if !config.secrets.contains_key(secret) {
+                let message = format!("there is no `[secrets.{secret}]`");
+                add(Code::ReferenceUnknown, &format!("/secrets/{index}"), message);
+            }
+        }
         for (index, dir) in plugin.dirs.iter().enumerate() {
             let field = format!("/dirs/{index}");
             match dir.parse::<DirGrant>() {
@@ -57,6 +63,9 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
                 Err(error) => add(error.code(), &field, error.message().to_owned()),
             }
         }
+    }
+    for (name, secret) in &config.secrets {
+        problems.extend(manifest::host_problems(&secret.hosts, &format!("/secrets/{name}/hosts")));
     }
     for (at, workflow) in config.workflow.iter().enumerate() {
         if let Err(failure) = read_workflow(&workflow.path) {

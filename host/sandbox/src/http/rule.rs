@@ -157,6 +157,16 @@ impl HostRule {
         Some(HostRule { methods, scheme: self.scheme, host, port, reach: self.reach })
     }
 
+    /// Whether what is sent there goes over the Internet unencrypted.
+    pub(super) fn is_open_to_all(&self) -> bool {
+        let inside = match (&self.host, self.reach) {
+            (Pattern::Address(address), _) => kind(*address) != Kind::Public,
+            (_, Reach::Loopback) => true,
+            _ => false,
+        };
+        self.scheme == Scheme::Http && !inside
+    }
+
     /// Whether a request with this method to this place is covered, wherever its name leads.
     pub(crate) fn covers(&self, method: &str, scheme: Scheme, host: &Host<String>, port: u16) -> bool {
         self.methods.contain(method)

@@ -33,6 +33,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use super::Outside;
 use super::meter::{Counted, HttpLimits, Meter};
 use super::rule::{HostRule, Methods, Scheme, parse_host};
+use super::secrets::Lent;
 
 /// Most addresses of one name that are tried. 4: two of each kind, within the wait for a connection.
 const MOST_ADDRESSES: usize = 4;
@@ -72,6 +73,11 @@ impl Target {
         Some(Target { scheme, host: parse_host(authority.host())?, port })
     }
 
+    /// Whether a rule covers a request with this method here.
+    pub(super) fn covered_by(&self, rule: &HostRule, method: &str) -> bool {
+        rule.covers(method, self.scheme, &self.host, self.port)
+    }
+
     fn host_header(&self) -> Option<HeaderValue> {
         let text = match self.port == self.scheme.port() {
             true => self.host.to_string(),
@@ -92,8 +98,10 @@ impl Target {
 /// A request that rules cover, on its way.
 pub(super) struct Sending {
     pub(super) target: Target,
-    /// The rules that cover it.
-    pub(super) rules: Vec<HostRule>,
+    /// The rules that cover it, and those of each secret in it. One of each has to lead to the address.
+    pub(super) rules: Vec<Vec<HostRule>>,
+    /// Secrets that its answer may hold.
+    pub(super) lent: Option<Arc<Lent>>,
     pub(super) outside: Arc<Outside>,
     pub(super) limits: HttpLimits,
     pub(super) meter: Arc<Meter>,
@@ -101,7 +109,7 @@ pub(super) struct Sending {
 
 /// The rules that cover a request, if its effect allows the method at all.
 pub(super) fn covering(rules: &[HostRule], methods: Methods, method: &str, target: &Target) -> Vec<HostRule> {
-    let covers = |rule: &&HostRule| rule.covers(method, target.scheme, &target.host, target.port);
+    let covers = |rule: &&HostRule| target.covered_by(rule, method);
     let rules = rules.iter().filter(covers).cloned();
     if methods.contain(method) { rules.collect() } else { Vec::new() }
 }
@@ -133,7 +141,10 @@ impl Sending {
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Error::HttpUpgradeFailed);
         }
-        let answer = answer.map(|body| Patient::new(body, between_bytes).boxed_unsync());
+        let mut answer = answer.map(|body| Patient::new(body, between_bytes).boxed_unsync());
+        if let Some(lent) = &self.lent {
+            answer = lent.hide(answer)?;
+        }
         let rest = async move {
             match connection.await {
                 Ok(ended) => ended.map_err(Error::from),
@@ -179,7 +190,9 @@ impl Sending {
                 Error::DnsError { rcode: None, info_code: None }
             })?,
         };
-        let leads = |address: &IpAddr| self.rules.iter().any(|rule| rule.leads_to(*address));
+        let leads = |address: &IpAddr| {
+            self.rules.iter().all(|rules| rules.iter().any(|rule| rule.leads_to(*address)))
+        };
         let checked: Vec<IpAddr> = found.iter().copied().filter(leads).take(MOST_ADDRESSES).collect();
         if checked.is_empty() && !found.is_empty() {
             tracing::warn!(

@@ -100,7 +100,7 @@ impl Run {
             Arc::new(GivenApprovals::new(self.given_approvals(), Arc::new(SystemClock)))
         };
         let limits = config.limits.to_limits();
-        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone() };
+        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone(), ..Grants::default() };
         let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
         let schema = loaded.tool(&self.tool).map(|tool| tool.input_schema.clone());
