@@ -1,7 +1,7 @@
 //! Write a t2m-host tool as a WebAssembly component.
 //!
 //! Owns what a plugin author sees: the [`Plugin`] trait, typed arguments and results, errors, the host's
-//! functions ([`log`], [`context`], [`tools`], [`http`], [`secrets`]) and a native test harness (`testing`). Refuses to know what a
+//! functions ([`log`], [`context`], [`tools`], [`http`], [`secrets`], [`kv`]) and a native test harness (`testing`). Refuses to know what a
 //! tool does, and asks the host for nothing but the WIT package `t2m:plugin` and, where a plugin uses [`http`],
 //! `wasi:http`.
 //!
@@ -62,6 +62,7 @@ mod error;
 #[path = "../examples/hello.rs"]
 mod hello;
 pub mod http;
+pub mod kv;
 pub mod log;
 mod reply;
 mod schema;

@@ -30,6 +30,8 @@ mod mcp_liveness;
 #[cfg(test)]
 mod mcp_serve;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod plugin_author;
 #[cfg(test)]
 mod plugin_cases;
@@ -43,5 +45,5 @@ mod record;
 mod redact;
 #[cfg(test)]
 mod sandbox_limits;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod secrets;

@@ -107,6 +107,12 @@ pub(crate) struct PluginArgs {
     /// `https://api.example.com`, `GET https://*.example.com` or `http://localhost:8080`. Repeat for more
     #[arg(long = "host", value_name = "RULE")]
     pub(crate) hosts: Vec<String>,
+    /// Grant a variable of the environment to the plugins that ask for it. Repeat for more
+    #[arg(long = "env", value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+    /// Let the plugins that ask for it keep values between calls, in `.t2m` beside t2m.toml or in the current folder
+    #[arg(long)]
+    pub(crate) kv: bool,
     /// Folder for compiled plugins [default: `t2m-host` in the user's cache folder]
     #[arg(long, env = "T2M_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,

@@ -51,6 +51,9 @@ pub(crate) struct Config {
     /// Secrets by name: where each one comes from and which hosts it is for. No value stands here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) secrets: BTreeMap<String, SecretConfig>,
+    /// The folder that the file lies in, to which its paths are relative.
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
     /// Workflows that `serve` offers as tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) workflow: Vec<WorkflowConfig>,
@@ -129,6 +132,12 @@ pub(crate) struct PluginConfig {
     /// Secrets of `[secrets]` that it may put into its requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secrets: Vec<String>,
+    /// Whether it may keep values between calls, in `.t2m` beside this file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kv: bool,
+    /// Variables of the environment that it may read, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) env: Vec<String>,
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
@@ -233,6 +242,7 @@ pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
     let bytes = files::read(path, MAX_BYTES)?;
     let mut config = parse(&bytes).in_file(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    config.folder = folder.to_owned();
     for plugin in &mut config.plugin {
         plugin.path = plugin.path.take().map(|path| folder.join(path));
         for dir in &mut plugin.dirs {

@@ -74,6 +74,12 @@ pub(crate) struct Asks {
     /// Secrets to put into those requests, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secrets: Vec<String>,
+    /// Whether it keeps values between calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kv: bool,
+    /// Variables of the environment, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) env: Vec<String>,
 }
 
 /// What a plugin wants to do in directories.
@@ -139,7 +145,9 @@ impl Asks {
             .then(|| format!("to send requests to granted hosts of {}", self.hosts.join(", ")));
         let secrets =
             (!self.secrets.is_empty()).then(|| format!("to use the secrets {}", self.secrets.join(", ")));
-        let asked: Vec<String> = dirs.into_iter().chain(hosts).chain(secrets).collect();
+        let env = (!self.env.is_empty()).then(|| format!("to read the variables {}", self.env.join(", ")));
+        let kv = self.kv.then(|| "to keep values between calls".to_owned());
+        let asked: Vec<String> = dirs.into_iter().chain(hosts).chain(secrets).chain(kv).chain(env).collect();
         if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") }
     }
 
@@ -160,7 +168,9 @@ impl Asks {
         let hosts = allowed.hosts.iter().flat_map(both).collect();
         let secrets =
             allowed.secrets.into_iter().filter(|secret| self.asks_for_secret(secret.name())).collect();
-        Grants { dirs, hosts, secrets }
+        let kv = allowed.kv.filter(|_| self.kv);
+        let env = allowed.env.into_iter().filter(|(name, _)| self.env.contains(name)).collect();
+        Grants { dirs, hosts, secrets, kv, env }
     }
 
     /// Whether a secret of this name is asked for. One that isn't is never read.
@@ -168,22 +178,19 @@ impl Asks {
         self.secrets.iter().any(|asked| asked == name)
     }
 
-    /// What it asks for, in a word or two.
-    pub(crate) fn kinds(&self) -> &'static str {
-        match (self.dirs != AskedAccess::None, !self.hosts.is_empty()) {
-            (true, true) => "directory and no host",
-            (false, true) => "host",
-            _ => "directory",
-        }
-    }
-
-    /// What could be granted of what is asked for, as an operator would write it.
-    pub(crate) fn options(&self) -> &'static str {
-        match (self.dirs != AskedAccess::None, !self.hosts.is_empty()) {
-            (true, true) => "`--dir DIR` or `--host RULE`",
-            (false, true) => "`--host RULE`",
-            _ => "`--dir DIR`",
-        }
+    /// What it asks for and what would grant it, each in a word or two: "directory and no host", and the options of the
+    /// command line.
+    pub(crate) fn lacking(&self) -> (String, String) {
+        let all = [
+            (self.dirs != AskedAccess::None, "directory", "`--dir DIR`"),
+            (!self.hosts.is_empty(), "host", "`--host RULE`"),
+            (self.kv, "store", "`--kv`"),
+        ];
+        let asked: Vec<_> = all.into_iter().filter(|(asked, ..)| *asked).collect();
+        let asked = if asked.is_empty() { vec![(true, "directory", "`--dir DIR`")] } else { asked };
+        let kinds: Vec<_> = asked.iter().map(|(_, kind, _)| *kind).collect();
+        let options: Vec<_> = asked.iter().map(|(.., option)| *option).collect();
+        (kinds.join(" and no "), options.join(" or "))
     }
 }
 
@@ -206,10 +213,12 @@ mod tests {
             t2m_sandbox::SecretGrant::new(name, "12345678", hosts, false).unwrap()
         };
         let secrets = vec![secret("one"), secret("two")];
-        let allowed = Grants { dirs, hosts, secrets };
+        let env = [("A", "1"), ("B", "2")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let allowed = Grants { dirs, hosts, secrets, kv: Some("kv".into()), env };
         let asks = |dirs, hosts: &[&str]| {
             let hosts = hosts.iter().map(|rule| (*rule).to_owned()).collect();
-            Asks { dirs, hosts, secrets: vec!["two".into(), "three".into()] }.granted(allowed.clone())
+            Asks { dirs, hosts, secrets: vec!["two".into(), "three".into()], kv: false, env: vec![] }
+                .granted(allowed.clone())
         };
         assert_eq!(
             asks(AskedAccess::None, &[]),
@@ -217,6 +226,9 @@ mod tests {
         );
         let read = asks(AskedAccess::Read, &[]);
         assert!(read.dirs.len() == 2 && read.dirs.iter().all(|grant| grant.access == Access::ReadOnly));
+        assert!(Asks { kv: true, ..Asks::default() }.granted(allowed.clone()).kv.is_some());
+        let some = Asks { env: vec!["B".into(), "C".into()], ..Asks::default() }.granted(allowed.clone());
+        assert_eq!(some.env, [("B".to_owned(), "2".to_owned())].into());
         let all = asks(AskedAccess::ReadWrite, &["https://*:*", "http://*"]);
         assert_eq!((all.dirs, all.hosts), (allowed.dirs.clone(), allowed.hosts.clone()));
         let some = asks(AskedAccess::None, &["GET https://api.example.com", "https://other.example"]);

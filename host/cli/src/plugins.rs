@@ -27,9 +27,10 @@ use crate::component::Component;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::manifest::{self, Asks, Manifest};
+use crate::workspace;
 
 /// The first-party plugins, compiled by the build script.
-pub(crate) const BUILT_IN: [BuiltIn; 3] = [
+pub(crate) const BUILT_IN: [BuiltIn; 5] = [
     BuiltIn {
         name: "fetch",
         wasm: include_bytes!(env!("T2M_PLUGIN_FETCH")),
@@ -41,9 +42,19 @@ pub(crate) const BUILT_IN: [BuiltIn; 3] = [
         manifest: include_bytes!("../../../plugins/files/plugin.toml"),
     },
     BuiltIn {
+        name: "json",
+        wasm: include_bytes!(env!("T2M_PLUGIN_JSON")),
+        manifest: include_bytes!("../../../plugins/json/plugin.toml"),
+    },
+    BuiltIn {
         name: "math",
         wasm: include_bytes!(env!("T2M_PLUGIN_MATH")),
         manifest: include_bytes!("../../../plugins/math/plugin.toml"),
+    },
+    BuiltIn {
+        name: "memory",
+        wasm: include_bytes!(env!("T2M_PLUGIN_MEMORY")),
+        manifest: include_bytes!("../../../plugins/memory/plugin.toml"),
     },
 ];
 
@@ -115,16 +126,21 @@ pub(crate) struct Allowed {
     dirs: Vec<String>,
     hosts: Vec<String>,
     secrets: Vec<String>,
+    kv: bool,
+    env: Vec<String>,
 }
 
 impl Allowed {
     fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
         let (dirs, hosts) = (plugin.dirs.clone(), plugin.hosts.clone());
-        Allowed { dirs, hosts, secrets: plugin.secrets.clone() }
+        Allowed { dirs, hosts, secrets: plugin.secrets.clone(), kv: plugin.kv, env: plugin.env.clone() }
     }
 
     /// With what the command line allows every plugin. Secrets that aren't asked for aren't read.
-    fn with(&self, args: &PluginArgs, config: &Config, asks: &Asks) -> Result<Grants> {
+    fn with(&self, args: &PluginArgs, config: &Config, name: &PluginId, asks: &Asks) -> Result<Grants> {
+        let env = self.env.iter().chain(&args.env).filter(|name| asks.env.contains(name));
+        let env = env.map(|name| Ok((name.clone(), variable(name)?)));
+        let keeps = asks.kv && (self.kv || args.kv);
         let secrets = self.secrets.iter().filter(|name| asks.asks_for_secret(name));
         let secrets = secrets.map(|name| config::secrets::read(config, name));
         let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
@@ -133,8 +149,21 @@ impl Allowed {
             dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
             hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
             secrets: secrets.collect::<Result<_>>()?,
+            env: env.collect::<Result<_>>()?,
+            kv: keeps.then(|| workspace::store(&config.folder, name)).transpose()?,
         })
     }
+}
+
+/// A variable of this process that a plugin was granted.
+fn variable(name: &str) -> Result<String> {
+    std::env::var(name).map_err(|error| {
+        let why = match error {
+            std::env::VarError::NotPresent => "isn't set",
+            std::env::VarError::NotUnicode(_) => "isn't UTF-8",
+        };
+        Failure::new(Code::GrantInvalid, format!("the variable `{name}`, which a plugin was granted, {why}"))
+    })
 }
 
 /// The sandbox with the cache folder that was asked for, or the usual one.
@@ -166,8 +195,8 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
             return Err(Failure::new(Code::IdDuplicate, message));
         }
-        let allowed = chosen.allowed.with(args, config, &chosen.asks)?;
-        let given = allowed != Grants::default();
+        let allowed = chosen.allowed.with(args, config, &chosen.name, &chosen.asks)?;
+        let given = allowed != Grants::default() || args.kv || !args.env.is_empty();
         let grants = chosen.asks.granted(allowed);
         let reads_only = reads_only(&grants.dirs);
         let source = PluginSource {
@@ -386,10 +415,10 @@ pub(crate) fn reads_only(dirs: &[DirGrant]) -> bool {
 pub(crate) fn grant_hint(error: &SandboxError, asks: &Asks, given: bool, elsewhere: &str) -> String {
     match (error.code(), given) {
         (Code::PluginGrantMissing, true) if *asks == Asks::default() => {
-            "; its `plugin.toml` asks for nothing: set `dirs` or `hosts` under `[asks]`".to_owned()
+            "; its `plugin.toml` asks for nothing: set what it needs under `[asks]`".to_owned()
         }
         (Code::PluginGrantMissing, _) if *asks != Asks::default() => {
-            format!("; grant what it asks for with {}{elsewhere}", asks.options())
+            format!("; grant what it asks for with {}{elsewhere}", asks.lacking().1)
         }
         (Code::PluginGrantMissing, false) => {
             format!(
@@ -426,11 +455,9 @@ pub(crate) async fn explain_missing_grants(
                     continue;
                 };
                 entry.error.code = Code::PluginGrantMissing;
-                entry.error.message = format!(
-                    "plugin `{plugin}`, which has `{tool}`, was granted no {}; add {}",
-                    asks.kinds(),
-                    asks.options()
-                );
+                let (kinds, options) = asks.lacking();
+                entry.error.message =
+                    format!("plugin `{plugin}`, which has `{tool}`, was granted no {kinds}; add {options}");
             }
         }
     }

@@ -6,6 +6,7 @@
 //! **Invariant:** a granted folder is opened once, when the plugin is loaded, and every call gets that very
 //! folder, whatever its path names by then.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 use crate::error::SandboxError;
 use crate::http::{HostGrant, HostRule, Outside, SecretGrant};
 use crate::imports::Capabilities;
+use crate::kv::{KvGrant, Store};
 
 /// What may be done in a granted folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -66,13 +68,17 @@ pub struct Grants {
     pub hosts: Vec<HostRule>,
     /// Secrets to put into those requests.
     pub secrets: Vec<SecretGrant>,
+    /// The folder, with mode 0700, in which it keeps values between calls.
+    pub kv: Option<PathBuf>,
+    /// Variables of its environment.
+    pub env: BTreeMap<String, String>,
 }
 
 impl Grants {
     /// Which interfaces these open.
     pub(crate) fn capabilities(&self) -> Capabilities {
         let (files, http) = (!self.dirs.is_empty(), !self.hosts.is_empty());
-        Capabilities { files, http, secrets: !self.secrets.is_empty() }
+        Capabilities { files, http, secrets: !self.secrets.is_empty(), kv: self.kv.is_some() }
     }
 }
 
@@ -80,6 +86,8 @@ impl Grants {
 pub(crate) struct OpenGrants {
     dirs: Vec<OpenDir>,
     hosts: Option<HostGrant>,
+    kv: Option<Arc<Store>>,
+    env: BTreeMap<String, String>,
 }
 
 struct OpenDir {
@@ -95,17 +103,22 @@ struct OpenDir {
 impl OpenGrants {
     /// Whether there is nothing to open for a call.
     pub(crate) fn is_empty(&self) -> bool {
-        self.dirs.is_empty() && self.hosts.is_none()
+        !self.has_wasi() && self.hosts.is_none() && self.kv.is_none()
     }
 
-    /// Whether there are folders.
-    pub(crate) fn has_dirs(&self) -> bool {
-        !self.dirs.is_empty()
+    /// Whether there are folders or variables.
+    pub(crate) fn has_wasi(&self) -> bool {
+        !self.dirs.is_empty() || !self.env.is_empty()
     }
 
     /// The hosts, if there are any. What a call may send there is narrowed by its effect.
     pub(crate) fn hosts(&self) -> Option<&HostGrant> {
         self.hosts.as_ref()
+    }
+
+    /// The store, if there is one, as a call of this effect may use it.
+    pub(crate) fn kv(&self, effect: Effect) -> Option<KvGrant> {
+        self.kv.as_ref().map(|store| KvGrant { store: Arc::clone(store), effect })
     }
 
     /// Opens every folder and reports all that can't be.
@@ -121,23 +134,33 @@ impl OpenGrants {
                 Err(problem) => problems.push(problem),
             }
         }
+        let kv = match grants.kv.as_deref().map(Store::open).transpose() {
+            Ok(kv) => kv.map(Arc::new),
+            Err(error) => {
+                problems.push(error.message().to_owned());
+                None
+            }
+        };
         if problems.is_empty() {
             let hosts = (!grants.hosts.is_empty()).then(|| HostGrant {
                 rules: grants.hosts.clone().into(),
                 secrets: grants.secrets.clone().into(),
                 outside: Arc::clone(outside),
             });
-            Ok(OpenGrants { dirs, hosts })
+            Ok(OpenGrants { dirs, hosts, kv, env: grants.env.clone() })
         } else {
             Err(SandboxError::new(Code::GrantInvalid, problems.join("; ")))
         }
     }
 
-    /// Hands the folders to one call, no wider than the effect of its reviewed contract: a pure tool gets
+    /// Hands the folders and variables to one call, no wider than the effect of its reviewed contract: a pure tool gets
     /// none, and one that reads can't write, whatever the plugin was granted.
-    pub(crate) fn preopen(&self, wasi: &mut WasiCtxBuilder, effect: Effect) -> wasmtime::Result<()> {
+    pub(crate) fn install(&self, wasi: &mut WasiCtxBuilder, effect: Effect) -> wasmtime::Result<()> {
         if effect == Effect::Pure {
             return Ok(());
+        }
+        for (name, value) in &self.env {
+            wasi.env(name, value);
         }
         for dir in &self.dirs {
             let permissions = match dir.access {

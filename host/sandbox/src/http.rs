@@ -60,13 +60,18 @@ impl Outside {
             return Ok(Arc::clone(known));
         }
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|_| Error::ConfigurationError)?;
-        let mut config = versions.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = client(roots)?;
         Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
     }
+}
+
+fn client(roots: RootCertStore) -> Result<ClientConfig, Error> {
+    let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|_| Error::ConfigurationError)?;
+    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 /// The hosts that a plugin was granted.
@@ -176,5 +181,83 @@ impl WasiHttpHooks for Outgoing {
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         CHUNK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Empty};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+    use super::*;
+
+    const AUTHORITY: &[u8] = include_bytes!("../testdata/tls/authority.der");
+    const LOCALHOST: &[u8] = include_bytes!("../testdata/tls/localhost.der");
+    const KEY: &[u8] = include_bytes!("../testdata/tls/localhost.key.der");
+
+    /// A server with the certificate for `localhost` that answers every request with what it was sent.
+    async fn serve(listener: TcpListener) {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![CertificateDer::from(LOCALHOST)], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut head = vec![0; 4096];
+            let count = stream.read(&mut head).await.unwrap();
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {count}\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.write_all(&head[..count]).await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    }
+
+    /// What a request got: the body of the answer, or the error.
+    async fn ask(outside: &Arc<Outside>, url: &str) -> Result<String, Error> {
+        let rules = vec!["https://localhost:*".parse().unwrap(), "https://127.0.0.1:*".parse().unwrap()];
+        let (rules, outside) = (rules.into(), Arc::clone(outside));
+        let grant = HostGrant { rules, secrets: Arc::new([]), outside };
+        let plugin = Arc::new("tls".parse().unwrap());
+        let mut http = Http::new(Some((&grant, Effect::Read)), HttpLimits::default(), &plugin);
+        let body = Empty::<Bytes>::new().map_err(Error::from).boxed_unsync();
+        let request = Request::get(url).body(body).unwrap();
+        let sent = http.outgoing.send_request(request, None, Box::new(async { Ok(()) }));
+        let (answer, rest) = Box::into_pin(sent).await?;
+        let (body, _) = tokio::join!(answer.into_body().collect(), Box::into_pin(rest));
+        Ok(String::from_utf8(body?.to_bytes().to_vec()).unwrap())
+    }
+
+    /// P05: a server that proves its name gets the request; one with another name, or of an authority that isn't
+    /// trusted, doesn't.
+    #[tokio::test]
+    async fn tls_asks_for_the_name_and_a_trusted_authority() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(serve(listener));
+
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(AUTHORITY)).unwrap();
+        let trusting = Arc::new(Outside::new(Arc::new(SystemNetwork)));
+        trusting.tls.set(Arc::new(client(roots).unwrap())).unwrap();
+        let echo = ask(&trusting, &format!("https://localhost:{port}/x?y")).await.unwrap();
+        assert!(
+            echo.starts_with("GET /x?y HTTP/1.1\r\n")
+                && echo.contains(&format!("host: localhost:{port}\r\n"))
+        );
+        let other = ask(&trusting, &format!("https://127.0.0.1:{port}/")).await;
+        assert!(matches!(other, Err(Error::Tls(_))), "{other:?}");
+
+        let usual = Arc::new(Outside::new(Arc::new(SystemNetwork)));
+        let unknown = ask(&usual, &format!("https://localhost:{port}/")).await;
+        assert!(matches!(unknown, Err(Error::Tls(_))), "{unknown:?}");
     }
 }

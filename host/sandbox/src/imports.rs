@@ -17,7 +17,7 @@ use wasmtime_wasi_http::WasiHttp;
 use wasmtime_wasi_http::p2::bindings::http;
 use wasmtime_wasi_io::bindings::wasi::io;
 
-use crate::bindings::{context, log, secrets, tools, types};
+use crate::bindings::{context, kv, log, secrets, tools, types};
 use crate::clock::HasClock;
 use crate::error::SandboxError;
 use crate::sdk::{HOST, Version, WIT_VERSION};
@@ -50,13 +50,16 @@ const KNOWN: [&str; 22] = [
     "wasi:http/types",
 ];
 
+type IsGranted = fn(Capabilities) -> bool;
+
 /// Packages of which an import stands for a capability, how to see whether it was granted, and what would grant it.
-const CAPABILITIES: [(&str, fn(Capabilities) -> bool, &str); 6] = [
+const CAPABILITIES: [(&str, IsGranted, &str); 7] = [
     ("wasi:filesystem/", |granted| granted.files, "grant a folder"),
     ("wasi:http/", |granted| granted.http, "grant a host"),
     ("t2m:plugin/secrets", |granted| granted.secrets, "lend it a secret"),
+    ("t2m:plugin/kv", |granted| granted.kv, "let it keep values"),
     ("wasi:sockets/", |_| false, "this host grants no sockets"),
-    ("wasi:keyvalue/", |_| false, "this host grants no key-value store yet"),
+    ("wasi:keyvalue/", |_| false, "this host has `t2m:plugin/kv` instead"),
     ("wasi:config/", |_| false, "this host grants no configuration values"),
 ];
 
@@ -70,18 +73,26 @@ pub struct Capabilities {
     pub http: bool,
     /// A secret to put into requests.
     pub secrets: bool,
+    /// A store for values.
+    pub kv: bool,
 }
 
 impl Capabilities {
     /// Everything that can be granted.
     pub fn all() -> Capabilities {
-        Capabilities { files: true, http: true, secrets: true }
+        Capabilities { files: true, http: true, secrets: true, kv: true }
     }
 }
 
 /// What this host itself offers.
-const OURS: [&str; 5] =
-    ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/secrets", "t2m:plugin/tools", "t2m:plugin/types"];
+const OURS: [&str; 6] = [
+    "t2m:plugin/context",
+    "t2m:plugin/kv",
+    "t2m:plugin/log",
+    "t2m:plugin/secrets",
+    "t2m:plugin/tools",
+    "t2m:plugin/types",
+];
 
 /// Every import that can't be had, by name.
 pub(crate) fn problems(imports: &[String], granted: Capabilities) -> impl Iterator<Item = SandboxError> {
@@ -155,6 +166,9 @@ pub(crate) fn linker(engine: &Engine, granted: Capabilities) -> Result<Linker<St
     if granted.secrets {
         secrets::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
     }
+    if granted.kv {
+        kv::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    }
     if granted.http {
         let options = http::types::LinkOptions::default();
         http::outgoing_handler::add_to_linker::<State, WasiHttp>(l, State::http)?;
@@ -172,7 +186,7 @@ mod tests {
         problems(&names, granted).next().map_or(Ok(()), |error| Err(error.code()))
     }
 
-    const NOTHING: Capabilities = Capabilities { files: false, http: false, secrets: false };
+    const NOTHING: Capabilities = Capabilities { files: false, http: false, secrets: false, kv: false };
 
     /// P03: files and HTTP need a grant, sockets have none.
     #[test]
@@ -206,6 +220,7 @@ mod tests {
         assert_eq!(code(&["wasi:io/poll"], NOTHING), Err(Code::PluginInvalid));
         assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], NOTHING), Err(Code::PluginGrantMissing));
         assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], Capabilities::all()), Ok(()));
+        assert_eq!(code(&["t2m:plugin/kv@0.1.0"], NOTHING), Err(Code::PluginGrantMissing));
         assert_eq!(code(&["t2m:plugin/secrets@0.2.0"], Capabilities::all()), Err(Code::PluginVersion));
         assert_eq!(code(&["t2m:plugin/client@0.1.0"], Capabilities::all()), Err(Code::PluginInvalid));
     }

@@ -37,6 +37,7 @@ mod error;
 mod grants;
 mod http;
 mod imports;
+mod kv;
 mod limits;
 mod outcome;
 mod plugin;

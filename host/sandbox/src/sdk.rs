@@ -102,6 +102,7 @@ impl ComponentInfo {
             files: imports("wasi:filesystem/"),
             http: imports("wasi:http/"),
             secrets: imports("t2m:plugin/secrets"),
+            kv: imports("t2m:plugin/kv"),
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::clock::{ClockView, Seed, VirtualClock};
 use crate::convert;
 use crate::grants::OpenGrants;
 use crate::http::{Breach, Http, Meter as HttpMeter};
+use crate::kv::KvGrant;
 use crate::limits::{Limits, Meter};
 use crate::ticker::Running;
 use crate::workers::Long;
@@ -35,7 +36,6 @@ const LOG_LINE_COST: u64 = 16;
 const DEADLINE_STEP_MS: u64 = 100;
 
 /// What an instance was made for.
-#[expect(clippy::large_enum_variant, reason = "one for each call; a box would cost an allocation")]
 pub(crate) enum Serving {
     /// Nothing yet: it waits for its call.
     Nothing,
@@ -64,6 +64,8 @@ pub(crate) struct State {
     wasi: Option<WasiCtx>,
     /// What a call with granted hosts sends. Without one it is made when the guest asks, and refuses everything.
     http: Option<Http>,
+    /// Where a call keeps values, if its plugin may.
+    kv: Option<KvGrant>,
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
@@ -91,6 +93,7 @@ impl State {
             table,
             wasi: None,
             http: None,
+            kv: None,
             clock: VirtualClock::default(),
             stdout: MemoryOutputPipe::new(limits.stdio_bytes),
             stderr: MemoryOutputPipe::new(limits.stdio_bytes),
@@ -113,16 +116,17 @@ impl State {
         // What a start that ran ahead of its call made knows of no call.
         self.wasi = None;
         self.http = None;
+        self.kv = grants.and_then(|(grants, effect)| grants.kv(effect));
         if let Some((grants, effect)) = grants
             && let Some(hosts) = grants.hosts()
         {
             self.http = Some(Http::new(Some((hosts, effect)), self.limits.http, &self.plugin));
         }
         if let Some((grants, effect)) = grants
-            && grants.has_dirs()
+            && grants.has_wasi()
         {
             let mut wasi = self.wasi_of_call();
-            grants.preopen(&mut wasi, effect)?;
+            grants.install(&mut wasi, effect)?;
             self.wasi = Some(wasi.build());
         }
         self.deadline = Instant::now() + wall;
@@ -188,6 +192,11 @@ impl State {
         self.host_was_used = true;
         let (limits, plugin) = (self.limits.http, &self.plugin);
         self.http.get_or_insert_with(|| Http::new(None, limits, plugin)).view(&mut self.table)
+    }
+
+    /// The store of the call, if there is one.
+    pub(crate) fn kv(&self) -> Option<&KvGrant> {
+        self.kv.as_ref()
     }
 
     /// The counts of a call that may send requests.

@@ -56,6 +56,7 @@ pub(crate) fn check_outside(
     for (field, interface, asked, needed) in [
         ("dirs", "wasi:filesystem", asks.dirs != AskedAccess::None, needs.files),
         ("hosts", "wasi:http", !asks.hosts.is_empty(), needs.http),
+        ("kv", "t2m:plugin/kv", asks.kv, needs.kv),
         ("secrets", "t2m:plugin/secrets", !asks.secrets.is_empty(), needs.secrets),
     ] {
         let place = format!("/asks/{field}");

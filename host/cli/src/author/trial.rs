@@ -26,6 +26,7 @@ use crate::failure::{Failure, InFile, Result};
 use crate::files;
 use crate::manifest::AskedAccess;
 use crate::out::pretty;
+use crate::workspace;
 
 /// What stands for the granted directory.
 const DIR: &str = "{dir}";
@@ -99,9 +100,12 @@ pub(crate) async fn run(bench: &Bench, project: &Path, limits: Limits, case: &Ca
     let writable = case.files.as_ref().is_some_and(|files| files.access == FileAccess::ReadWrite);
     let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
     let dirs = fixture.iter().map(|fixture| DirGrant { path: fixture.path().into(), access }).collect();
+    // A store of its own, empty each time.
+    let store = bench.asks.kv.then(tempfile::tempdir).transpose().map_err(unusable)?;
+    let kv = store.as_ref().map(|store| workspace::store(store.path(), &bench.name)).transpose()?;
     let policy = if case.approved { every_effect() } else { Policy::default() };
     let setup = Setup {
-        allowed: Grants { dirs, ..Grants::default() },
+        allowed: Grants { dirs, kv, ..Grants::default() },
         limits: case.limits.over(limits),
         policy,
         approvals: None,

@@ -78,7 +78,7 @@ fn from_file(path: &Path) -> std::result::Result<String, String> {
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 

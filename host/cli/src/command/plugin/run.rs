@@ -30,6 +30,7 @@ use crate::failure::{Failure, InFile, Result};
 use crate::files;
 use crate::out::{Out, one_line, pretty};
 use crate::plugins;
+use crate::workspace;
 
 /// Call one tool once.
 ///
@@ -58,6 +59,9 @@ pub(crate) struct Run {
     /// Grant a host, as far as the plugin asks for it: `[METHOD,... ]SCHEME://HOST[:PORT][ private]`
     #[arg(long = "host", value_name = "RULE")]
     hosts: Vec<HostRule>,
+    /// Let the plugin keep values between calls, if it asks for that, in `.t2m` beside t2m.toml or in the current folder
+    #[arg(long)]
+    kv: bool,
     /// Approve one request, by the id that an earlier attempt printed; repeat for more
     #[arg(long, value_name = "ID")]
     approve: Vec<Digest>,
@@ -100,7 +104,9 @@ impl Run {
             Arc::new(GivenApprovals::new(self.given_approvals(), Arc::new(SystemClock)))
         };
         let limits = config.limits.to_limits();
-        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone(), ..Grants::default() };
+        let keeps = self.kv && bench.asks.kv;
+        let kv = keeps.then(|| workspace::store(&config.folder, &bench.name)).transpose()?;
+        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone(), kv, ..Grants::default() };
         let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
         let schema = loaded.tool(&self.tool).map(|tool| tool.input_schema.clone());
