@@ -4,8 +4,10 @@ fn main() -> Result<(), t2m_plugin_build::Failure> {
     t2m_plugin_build::compile(&[
         "tests/guests/hostile",
         "tests/guests/counter",
+        "tests/guests/lent",
         "tests/guests/typed",
         "tests/guests/typed-files",
+        "tests/guests/web",
         "plugins/files",
         "plugins/math",
     ])?;

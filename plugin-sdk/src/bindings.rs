@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use crate::context::Context;
+use crate::kv::Refused;
 use crate::log::Level;
 use crate::{Content, Effect, Error, Idempotency, Media, Outcome, Plugin, SECTION, Tool, tool};
 
@@ -29,7 +30,10 @@ mod generated {
 }
 
 use generated::exports::t2m::plugin::handler::Guest;
-use generated::t2m::plugin::{context as wit_context, log as wit_log, tools as wit_tools, types as wit};
+use generated::t2m::plugin::{
+    context as wit_context, kv as wit_kv, log as wit_log, secrets as wit_secrets, tools as wit_tools,
+    types as wit,
+};
 pub use generated::{export_component, exports};
 
 #[used]
@@ -51,6 +55,42 @@ impl<P: Plugin> Guest for Component<P> {
     fn call(tool: String, arguments: String) -> Result<wit::ToolResult, wit::ToolError> {
         tool::call::<P>(tool, &arguments).map(to_result).map_err(to_error)
     }
+}
+
+pub(crate) use crate::wasi_http::send;
+
+pub(crate) fn secret(name: &str) -> Option<String> {
+    wit_secrets::get(name)
+}
+
+fn refused(error: wit_kv::Error) -> Refused {
+    match error {
+        wit_kv::Error::KeyInvalid => Refused::Key,
+        wit_kv::Error::ValueTooLarge => Refused::Value,
+        wit_kv::Error::Full => Refused::Full,
+        wit_kv::Error::NotPermitted => Refused::Permission,
+        wit_kv::Error::Unavailable => Refused::Unavailable,
+    }
+}
+
+pub(crate) fn kv_get(key: &str) -> Result<Option<Vec<u8>>, Refused> {
+    wit_kv::get(key).map_err(refused)
+}
+
+pub(crate) fn kv_set(key: &str, value: &[u8]) -> Result<(), Refused> {
+    wit_kv::set(key, value).map_err(refused)
+}
+
+pub(crate) fn kv_delete(key: &str) -> Result<bool, Refused> {
+    wit_kv::delete(key).map_err(refused)
+}
+
+pub(crate) fn kv_swap(key: &str, expected: Option<&[u8]>, value: Option<&[u8]>) -> Result<bool, Refused> {
+    wit_kv::swap(key, expected, value).map_err(refused)
+}
+
+pub(crate) fn kv_keys(prefix: &str) -> Result<Vec<String>, Refused> {
+    wit_kv::list_keys(prefix).map_err(refused)
 }
 
 pub(crate) fn log(level: Level, message: &str) {

@@ -1,8 +1,9 @@
 //! Write a t2m-host tool as a WebAssembly component.
 //!
 //! Owns what a plugin author sees: the [`Plugin`] trait, typed arguments and results, errors, the host's
-//! functions ([`log`], [`context`], [`tools`]) and a native test harness (`testing`). Refuses to know what a
-//! tool does, and asks the host for nothing that the WIT package `t2m:plugin` doesn't name.
+//! functions ([`log`], [`context`], [`tools`], [`http`], [`secrets`], [`kv`]) and a native test harness (`testing`). Refuses to know what a
+//! tool does, and asks the host for nothing but the WIT package `t2m:plugin` and, where a plugin uses [`http`],
+//! `wasi:http`.
 //!
 //! INVARIANT: nothing kept in memory outlives a call, because every call runs in a fresh instance.
 //!
@@ -60,13 +61,19 @@ mod error;
 #[cfg(test)]
 #[path = "../examples/hello.rs"]
 mod hello;
+pub mod http;
+pub mod kv;
 pub mod log;
 mod reply;
 mod schema;
+pub mod secrets;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;
 pub mod tools;
+mod url;
+#[cfg(target_arch = "wasm32")]
+mod wasi_http;
 
 #[cfg(target_arch = "wasm32")]
 use bindings as host;

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::double::{self, Host};
+use crate::http::{Request, Response};
 use crate::log::Level;
 use crate::{Error, Outcome, Output, Plugin, Tool, tool};
 
@@ -47,6 +48,20 @@ impl<P: Plugin> Harness<P> {
         mut run: impl FnMut(Value) -> Result<R, Error> + 'static,
     ) -> Self {
         self.host.scripts.insert(name.to_owned(), Box::new(move |arguments| run(arguments)?.finish()));
+        self
+    }
+
+    /// Answers the plugin's requests.
+    #[must_use]
+    pub fn server(mut self, run: impl FnMut(&Request) -> Result<Response, Error> + 'static) -> Self {
+        self.host.server = Some(Box::new(run));
+        self
+    }
+
+    /// Lends the plugin a secret, for which `t2m-secret-NAME` stands.
+    #[must_use]
+    pub fn secret(mut self, name: &str) -> Self {
+        self.host.secrets.push(name.to_owned());
         self
     }
 

@@ -95,7 +95,7 @@ fn calls(criterion: &mut Criterion) {
         let source = PluginSource {
             id: "guest".parse().expect("a plugin name"),
             wasm: std::fs::read(case.wasm).expect("the guest").into(),
-            grants: Grants { dirs: if case.folder { vec![grant] } else { vec![] } },
+            grants: Grants { dirs: if case.folder { vec![grant] } else { vec![] }, ..Grants::default() },
             limits: Limits::default(),
             tool_limits: Default::default(),
             calls_per_instance: 1,

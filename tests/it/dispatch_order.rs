@@ -74,7 +74,10 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
     let source = PluginSource {
         id: "hostile".parse().unwrap(),
         wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap().into(),
-        grants: Grants { dirs: vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadWrite }] },
+        grants: Grants {
+            dirs: vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadWrite }],
+            ..Grants::default()
+        },
         limits: Limits::default(),
         tool_limits: Default::default(),
         calls_per_instance: 1,

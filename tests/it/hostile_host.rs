@@ -30,7 +30,7 @@ pub(crate) fn config() -> SandboxConfig {
 }
 
 pub(crate) fn grant(path: &Path, access: Access) -> Grants {
-    Grants { dirs: vec![DirGrant { path: path.to_owned(), access }] }
+    Grants { dirs: vec![DirGrant { path: path.to_owned(), access }], ..Grants::default() }
 }
 
 pub(crate) async fn load(

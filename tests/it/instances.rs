@@ -117,6 +117,6 @@ async fn an_instance_ends_with_a_call_that_was_stopped() {
 async fn grants_and_used_instances_exclude_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let dirs = vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadOnly }];
-    let error = load(source(2, Grants { dirs })).await.err().unwrap();
+    let error = load(source(2, Grants { dirs, ..Grants::default() })).await.err().unwrap();
     assert_eq!(error.code(), Code::GrantInvalid);
 }

@@ -19,6 +19,7 @@ mod dispatch_order;
 mod filesystem;
 #[cfg(test)]
 mod hostile_host;
+mod http_grants;
 #[cfg(test)]
 mod import;
 #[cfg(test)]
@@ -36,6 +37,8 @@ mod mcp_liveness;
 #[cfg(test)]
 mod mcp_serve;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod plugin_author;
 #[cfg(test)]
 mod plugin_cases;
@@ -51,3 +54,5 @@ mod redact;
 mod sandbox_escapes;
 #[cfg(test)]
 mod sandbox_limits;
+#[cfg(test)]
+mod secrets;

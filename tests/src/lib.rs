@@ -1,8 +1,8 @@
 //! What the end-to-end tests of t2m-host share.
 //!
 //! It owns a clean place to run in ([`TestEnv`]), the real program ([`HostCli`]), golden files ([`golden`]),
-//! redaction ([`Redactor`]), a recorder for real MCP servers ([`McpWireRecorder`]) and a client for ours
-//! ([`McpClient`]). It refuses to know
+//! redaction ([`Redactor`]), a recorder for real MCP servers ([`McpWireRecorder`]) a client for ours
+//! ([`McpClient`]), and a web server ([`web`]). It refuses to know
 //! what the host does: it starts programs and compares text.
 //!
 //! **Invariant:** nothing here waits without a time limit, and no child outlives the value that started it.
@@ -18,6 +18,7 @@ pub mod mcp;
 pub mod pattern;
 pub mod process;
 mod redact;
+pub mod web;
 mod wire;
 
 pub use child::Running;

@@ -103,6 +103,16 @@ pub(crate) struct PluginArgs {
     /// A write needs an approval as well, unless the policy allows it
     #[arg(long = "dir", value_name = "DIR[:rw]")]
     pub(crate) dirs: Vec<String>,
+    /// Grant a host to the plugins that ask for it: `[METHOD,... ]SCHEME://HOST[:PORT][ private]`, such as
+    /// `https://api.example.com`, `GET https://*.example.com` or `http://localhost:8080`. Repeat for more
+    #[arg(long = "host", value_name = "RULE")]
+    pub(crate) hosts: Vec<String>,
+    /// Grant a variable of the environment to the plugins that ask for it. Repeat for more
+    #[arg(long = "env", value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+    /// Let the plugins that ask for it keep values between calls, in `.t2m` beside t2m.toml or in the current folder
+    #[arg(long)]
+    pub(crate) kv: bool,
     /// Folder for compiled plugins [default: `t2m-host` in the user's cache folder]
     #[arg(long, env = "T2M_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,

@@ -6,6 +6,7 @@
 //! **Invariant:** the defaults are one embedded file, read by the same code as the operator's own.
 
 mod limits;
+pub(crate) mod secrets;
 pub(crate) mod verify;
 
 pub(crate) use limits::{LimitsConfig, LimitsPatch};
@@ -21,6 +22,7 @@ use t2m_core::id::{PluginId, ToolName};
 use t2m_core::policy::Policy;
 use t2m_core::problem::{Place, Problem, Problems};
 
+use self::secrets::SecretConfig;
 use crate::failure::{InFile, Result};
 use crate::out::Out;
 use crate::{files, toml_file};
@@ -48,6 +50,12 @@ pub(crate) struct Config {
     /// Plugins to load. Without any, every built-in one is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plugin: Vec<PluginConfig>,
+    /// Secrets by name: where each one comes from and which hosts it is for. No value stands here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) secrets: BTreeMap<String, SecretConfig>,
+    /// The folder that the file lies in, to which its paths are relative.
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
     /// Workflows that `serve` offers as tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) workflow: Vec<WorkflowConfig>,
@@ -94,6 +102,18 @@ pub(crate) struct PluginConfig {
     /// Directories it is granted, relative to this file; `DIR:rw` lets it write there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) dirs: Vec<String>,
+    /// Hosts it may send HTTP requests to, each as `[METHOD,... ]SCHEME://HOST[:PORT][ private]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
+    /// Secrets of `[secrets]` that it may put into its requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<String>,
+    /// Whether it may keep values between calls, in `.t2m` beside this file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kv: bool,
+    /// Variables of the environment that it may read, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) env: Vec<String>,
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,
@@ -134,11 +154,15 @@ pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
     let bytes = files::read(path, MAX_BYTES)?;
     let mut config = parse(&bytes).in_file(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    config.folder = folder.to_owned();
     for plugin in &mut config.plugin {
         plugin.path = plugin.path.take().map(|path| folder.join(path));
         for dir in &mut plugin.dirs {
             *dir = folder.join(&*dir).to_string_lossy().into_owned();
         }
+    }
+    for secret in config.secrets.values_mut() {
+        secret.file = secret.file.take().map(|path| folder.join(path));
     }
     for workflow in &mut config.workflow {
         workflow.path = folder.join(&workflow.path);

@@ -22,6 +22,7 @@ mod progress;
 mod tape;
 mod toml_file;
 mod workflow_tool;
+mod workspace;
 
 fn main() -> std::process::ExitCode {
     let args = match args::read(std::env::args_os()) {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use t2m_core::code::Code;
 use t2m_core::id::PluginId;
 use t2m_core::problem::{Place, Problem, Problems};
-use t2m_sandbox::{Access, DirGrant};
+use t2m_sandbox::{Access, DirGrant, Grants, HostRule};
 
 use crate::toml_file;
 
@@ -74,6 +74,18 @@ pub(crate) struct Asks {
     /// Directories.
     #[serde(default)]
     pub(crate) dirs: AskedAccess,
+    /// Hosts to send HTTP requests to, each as `[METHOD,... ]SCHEME://HOST[:PORT]`; `*` as host or port is any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
+    /// Secrets to put into those requests, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) secrets: Vec<String>,
+    /// Whether it keeps values between calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) kv: bool,
+    /// Variables of the environment, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) env: Vec<String>,
 }
 
 /// What a plugin wants to do in directories.
@@ -99,9 +111,21 @@ impl Manifest {
     /// Reads a manifest.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Manifest, Problems> {
         let value = toml_file::read(bytes, &schema())?;
-        serde_json::from_value(value)
-            .map_err(|error| Problem::new(Code::Internal, Place::Whole, error.to_string()).into())
+        let manifest: Manifest = serde_json::from_value(value)
+            .map_err(|error| Problem::new(Code::Internal, Place::Whole, error.to_string()))?;
+        let problems = host_problems(&manifest.asks.hosts, "/asks/hosts");
+        Problems::from_list(problems).map_err(|problems| toml_file::placed(bytes, problems))?;
+        Ok(manifest)
     }
+}
+
+/// What is wrong with the rules for hosts that stand at a place of a file.
+pub(crate) fn host_problems(rules: &[String], place: &str) -> Vec<Problem> {
+    let problem = |(at, rule): (usize, &String)| {
+        let error = rule.parse::<HostRule>().err()?;
+        Some(Problem::at(error.code(), format!("{place}/{at}"), error.message()))
+    };
+    rules.iter().enumerate().filter_map(problem).collect()
 }
 
 impl Manifest {
@@ -117,23 +141,62 @@ impl Manifest {
 
 impl Asks {
     /// What is asked for, for people.
-    pub(crate) fn describe(&self) -> &'static str {
-        match self.dirs {
-            AskedAccess::None => "nothing",
-            AskedAccess::Read => "to read in granted directories",
-            AskedAccess::ReadWrite => "to read and write in granted directories",
-        }
+    pub(crate) fn describe(&self) -> String {
+        let dirs = match self.dirs {
+            AskedAccess::None => None,
+            AskedAccess::Read => Some("to read in granted directories".to_owned()),
+            AskedAccess::ReadWrite => Some("to read and write in granted directories".to_owned()),
+        };
+        let hosts = (!self.hosts.is_empty())
+            .then(|| format!("to send requests to granted hosts of {}", self.hosts.join(", ")));
+        let secrets =
+            (!self.secrets.is_empty()).then(|| format!("to use the secrets {}", self.secrets.join(", ")));
+        let env = (!self.env.is_empty()).then(|| format!("to read the variables {}", self.env.join(", ")));
+        let kv = self.kv.then(|| "to keep values between calls".to_owned());
+        let asked: Vec<String> = dirs.into_iter().chain(hosts).chain(secrets).chain(kv).chain(env).collect();
+        if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") }
     }
 
     /// What is granted: what is asked for and allowed.
-    pub(crate) fn granted(&self, allowed: Vec<DirGrant>) -> Vec<DirGrant> {
-        match self.dirs {
+    pub(crate) fn granted(&self, allowed: Grants) -> Grants {
+        let dirs = match self.dirs {
             AskedAccess::None => Vec::new(),
             AskedAccess::Read => {
-                allowed.into_iter().map(|grant| DirGrant { access: Access::ReadOnly, ..grant }).collect()
+                let read_only = |grant| DirGrant { access: Access::ReadOnly, ..grant };
+                allowed.dirs.into_iter().map(read_only).collect()
             }
-            AskedAccess::ReadWrite => allowed,
-        }
+            AskedAccess::ReadWrite => allowed.dirs,
+        };
+        // Reading a manifest has refused what doesn't parse.
+        let asked: Vec<HostRule> = self.hosts.iter().filter_map(|rule| rule.parse().ok()).collect();
+        let both =
+            |rule: &HostRule| asked.iter().filter_map(|asked| rule.asked_by(asked)).collect::<Vec<_>>();
+        let hosts = allowed.hosts.iter().flat_map(both).collect();
+        let secrets =
+            allowed.secrets.into_iter().filter(|secret| self.asks_for_secret(secret.name())).collect();
+        let kv = allowed.kv.filter(|_| self.kv);
+        let env = allowed.env.into_iter().filter(|(name, _)| self.env.contains(name)).collect();
+        Grants { dirs, hosts, secrets, kv, env }
+    }
+
+    /// Whether a secret of this name is asked for. One that isn't is never read.
+    pub(crate) fn asks_for_secret(&self, name: &str) -> bool {
+        self.secrets.iter().any(|asked| asked == name)
+    }
+
+    /// What it asks for and what would grant it, each in a word or two: "directory and no host", and the options of the
+    /// command line.
+    pub(crate) fn lacking(&self) -> (String, String) {
+        let all = [
+            (self.dirs != AskedAccess::None, "directory", "`--dir DIR`"),
+            (!self.hosts.is_empty(), "host", "`--host RULE`"),
+            (self.kv, "store", "`--kv`"),
+        ];
+        let asked: Vec<_> = all.into_iter().filter(|(asked, ..)| *asked).collect();
+        let asked = if asked.is_empty() { vec![(true, "directory", "`--dir DIR`")] } else { asked };
+        let kinds: Vec<_> = asked.iter().map(|(_, kind, _)| *kind).collect();
+        let options: Vec<_> = asked.iter().map(|(.., option)| *option).collect();
+        (kinds.join(" and no "), options.join(" or "))
     }
 }
 
@@ -149,11 +212,33 @@ mod tests {
     /// P03: granted is what is asked for and allowed.
     #[test]
     fn a_grant_is_never_more_than_was_asked_for() {
-        let allowed = vec!["/a:rw".parse::<DirGrant>().unwrap(), "/b".parse().unwrap()];
-        let granted = |dirs| Asks { dirs }.granted(allowed.clone());
-        assert!(granted(AskedAccess::None).is_empty());
-        assert!(granted(AskedAccess::Read).iter().all(|grant| grant.access == Access::ReadOnly));
-        assert_eq!(granted(AskedAccess::ReadWrite), allowed);
+        let dirs = vec!["/a:rw".parse::<DirGrant>().unwrap(), "/b".parse().unwrap()];
+        let hosts = vec!["https://*.example.com".parse().unwrap(), "http://localhost:80".parse().unwrap()];
+        let secret = |name: &str| {
+            let hosts = vec!["https://api.example.com".parse().unwrap()];
+            t2m_sandbox::SecretGrant::new(name, "12345678", hosts, false).unwrap()
+        };
+        let secrets = vec![secret("one"), secret("two")];
+        let env = [("A", "1"), ("B", "2")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let allowed = Grants { dirs, hosts, secrets, kv: Some("kv".into()), env };
+        let asks = |dirs, hosts: &[&str]| {
+            let hosts = hosts.iter().map(|rule| (*rule).to_owned()).collect();
+            Asks { dirs, hosts, secrets: vec!["two".into(), "three".into()], kv: false, env: vec![] }
+                .granted(allowed.clone())
+        };
+        assert_eq!(
+            asks(AskedAccess::None, &[]),
+            Grants { secrets: vec![secret("two")], ..Grants::default() }
+        );
+        let read = asks(AskedAccess::Read, &[]);
+        assert!(read.dirs.len() == 2 && read.dirs.iter().all(|grant| grant.access == Access::ReadOnly));
+        assert!(Asks { kv: true, ..Asks::default() }.granted(allowed.clone()).kv.is_some());
+        let some = Asks { env: vec!["B".into(), "C".into()], ..Asks::default() }.granted(allowed.clone());
+        assert_eq!(some.env, [("B".to_owned(), "2".to_owned())].into());
+        let all = asks(AskedAccess::ReadWrite, &["https://*:*", "http://*"]);
+        assert_eq!((all.dirs, all.hosts), (allowed.dirs.clone(), allowed.hosts.clone()));
+        let some = asks(AskedAccess::None, &["GET https://api.example.com", "https://other.example"]);
+        assert_eq!(some.hosts, ["GET https://api.example.com".parse().unwrap()]);
     }
 
     #[test]
@@ -180,6 +265,11 @@ mod tests {
                 "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\nsockets = true\n",
                 Code::FieldUnknown,
                 "line 5",
+            ),
+            (
+                "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[asks]\nhosts = [\n\"https://a\",\n\"a\"]\n",
+                Code::GrantInvalid,
+                "line 7",
             ),
             (
                 "name = \"a\"\nversion = \"0.1.0\"\nwit = \"t2m:plugin@0.1.0\"\n[build]\ncommand = []\n",

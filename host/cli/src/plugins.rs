@@ -19,27 +19,44 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{
-    Access, DirGrant, Grants, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
+    Access, DirGrant, Grants, HostRule, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig,
+    SandboxError,
 };
 
 use crate::args::PluginArgs;
 use crate::command::compile_component;
 use crate::component::Component;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::manifest::{self, Asks, Manifest};
+use crate::workspace;
 
 /// The first-party plugins, compiled by the build script.
-pub(crate) const BUILT_IN: [BuiltIn; 2] = [
+pub(crate) const BUILT_IN: [BuiltIn; 5] = [
+    BuiltIn {
+        name: "fetch",
+        wasm: include_bytes!(env!("T2M_PLUGIN_FETCH")),
+        manifest: include_bytes!("../../../plugins/fetch/plugin.toml"),
+    },
     BuiltIn {
         name: "files",
         wasm: include_bytes!(env!("T2M_PLUGIN_FILES")),
         manifest: include_bytes!("../../../plugins/files/plugin.toml"),
     },
     BuiltIn {
+        name: "json",
+        wasm: include_bytes!(env!("T2M_PLUGIN_JSON")),
+        manifest: include_bytes!("../../../plugins/json/plugin.toml"),
+    },
+    BuiltIn {
         name: "math",
         wasm: include_bytes!(env!("T2M_PLUGIN_MATH")),
         manifest: include_bytes!("../../../plugins/math/plugin.toml"),
+    },
+    BuiltIn {
+        name: "memory",
+        wasm: include_bytes!(env!("T2M_PLUGIN_MEMORY")),
+        manifest: include_bytes!("../../../plugins/memory/plugin.toml"),
     },
 ];
 
@@ -54,12 +71,12 @@ pub(crate) struct BuiltIn {
 pub(crate) struct Loaded {
     plugins: Vec<LoadedPlugin>,
     /// Plugins that stayed out because they lack a grant. They are asked what they offer only if it matters.
-    left_out: Vec<(PluginId, Arc<[u8]>)>,
+    left_out: Vec<Ungranted>,
 }
 
 impl Loaded {
     fn names(&self) -> impl Iterator<Item = &PluginId> {
-        let left_out = self.left_out.iter().map(|(name, _)| name);
+        let left_out = self.left_out.iter().map(|out| &out.name);
         self.plugins.iter().map(|loaded| loaded.plugin.id()).chain(left_out)
     }
 
@@ -80,6 +97,13 @@ impl Loaded {
     }
 }
 
+/// A plugin that stayed out because it lacks a grant.
+struct Ungranted {
+    name: PluginId,
+    wasm: Arc<[u8]>,
+    asks: Asks,
+}
+
 struct LoadedPlugin {
     plugin: Arc<Plugin>,
     trust: Trust,
@@ -93,7 +117,7 @@ struct Chosen {
     wasm: Arc<[u8]>,
     trust: Trust,
     asks: Asks,
-    dirs: Vec<String>,
+    allowed: Allowed,
     limits: Limits,
     tool_limits: BTreeMap<ToolName, Limits>,
     calls_per_instance: u32,
@@ -101,6 +125,52 @@ struct Chosen {
     stateless: bool,
     /// Nobody named it, so it may stay out if it lacks a grant.
     by_default: bool,
+}
+
+/// What the operator allows a plugin, as it was written.
+#[derive(Clone, Default)]
+pub(crate) struct Allowed {
+    dirs: Vec<String>,
+    hosts: Vec<String>,
+    secrets: Vec<String>,
+    kv: bool,
+    env: Vec<String>,
+}
+
+impl Allowed {
+    fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
+        let (dirs, hosts) = (plugin.dirs.clone(), plugin.hosts.clone());
+        Allowed { dirs, hosts, secrets: plugin.secrets.clone(), kv: plugin.kv, env: plugin.env.clone() }
+    }
+
+    /// With what the command line allows every plugin. Secrets that aren't asked for aren't read.
+    fn with(&self, args: &PluginArgs, config: &Config, name: &PluginId, asks: &Asks) -> Result<Grants> {
+        let env = self.env.iter().chain(&args.env).filter(|name| asks.env.contains(name));
+        let env = env.map(|name| Ok((name.clone(), variable(name)?)));
+        let keeps = asks.kv && (self.kv || args.kv);
+        let secrets = self.secrets.iter().filter(|name| asks.asks_for_secret(name));
+        let secrets = secrets.map(|name| config::secrets::read(config, name));
+        let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
+        let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
+        Ok(Grants {
+            dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
+            hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
+            secrets: secrets.collect::<Result<_>>()?,
+            env: env.collect::<Result<_>>()?,
+            kv: keeps.then(|| workspace::store(&config.folder, name)).transpose()?,
+        })
+    }
+}
+
+/// A variable of this process that a plugin was granted.
+fn variable(name: &str) -> Result<String> {
+    std::env::var(name).map_err(|error| {
+        let why = match error {
+            std::env::VarError::NotPresent => "isn't set",
+            std::env::VarError::NotUnicode(_) => "isn't UTF-8",
+        };
+        Failure::new(Code::GrantInvalid, format!("the variable `{name}`, which a plugin was granted, {why}"))
+    })
 }
 
 /// The sandbox with the cache folder that was asked for, or the usual one.
@@ -133,15 +203,14 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
             return Err(Failure::new(Code::IdDuplicate, message));
         }
-        let dirs = chosen.dirs.iter().chain(&args.dirs);
-        let dirs = dirs.map(|dir| dir.parse()).collect::<std::result::Result<Vec<DirGrant>, _>>()?;
-        let dirs_given = !dirs.is_empty();
-        let dirs = chosen.asks.granted(dirs);
-        let reads_only = reads_only(&dirs);
+        let allowed = chosen.allowed.with(args, config, &chosen.name, &chosen.asks)?;
+        let given = allowed != Grants::default() || args.kv || !args.env.is_empty();
+        let grants = chosen.asks.granted(allowed);
+        let reads_only = reads_only(&grants.dirs);
         let source = PluginSource {
             id: chosen.name.clone(),
             wasm: Arc::clone(&chosen.wasm),
-            grants: Grants { dirs },
+            grants,
             limits: chosen.limits,
             tool_limits: chosen.tool_limits,
             calls_per_instance: chosen.calls_per_instance,
@@ -149,11 +218,11 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
         match sandbox.load(source).await {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
             Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
-                loaded.left_out.push((chosen.name, chosen.wasm));
+                let (name, wasm, asks) = (chosen.name, chosen.wasm, chosen.asks);
+                loaded.left_out.push(Ungranted { name, wasm, asks });
             }
             Err(error) => {
-                let grant = "; grant a folder with `--dir DIR`, or `dirs` of its `[[plugin]]` in t2m.toml";
-                let hint = grant_hint(&error, &chosen.asks, dirs_given, grant);
+                let hint = grant_hint(&error, &chosen.asks, given, ", or in its `[[plugin]]` in t2m.toml");
                 let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
                 return Err(Failure::new(error.code(), message));
             }
@@ -270,7 +339,7 @@ fn named(tool: &str, config: &Config, limits: Limits) -> Result<Chosen> {
     let is_file = path.extension().is_some_and(|extension| extension == "wasm");
     let is_folder = !is_built_in(tool) && path.join(manifest::FILE).exists();
     if is_file || is_folder || path.components().count() > 1 || tool == "." {
-        return from_disk(None, path, Vec::new(), limits);
+        return from_disk(None, path, Allowed::default(), limits);
     }
     built_in(tool, limits)
 }
@@ -283,8 +352,8 @@ pub(crate) fn is_built_in(name: &str) -> bool {
 fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
     let limits = plugin.limits.over(limits);
     let chosen = match &plugin.path {
-        Some(path) => from_disk(Some(plugin.name.clone()), path, plugin.dirs.clone(), limits)?,
-        None => Chosen { dirs: plugin.dirs.clone(), ..built_in(plugin.name.as_str(), limits)? },
+        Some(path) => from_disk(Some(plugin.name.clone()), path, Allowed::by_config(plugin), limits)?,
+        None => Chosen { allowed: Allowed::by_config(plugin), ..built_in(plugin.name.as_str(), limits)? },
     };
     if plugin.calls_per_instance > 1 && !chosen.stateless {
         let message = format!(
@@ -317,7 +386,7 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
         trust: Trust::BuiltIn,
         asks: manifest.asks,
         stateless: manifest.stateless,
-        dirs: Vec::new(),
+        allowed: Allowed::default(),
         limits,
         tool_limits: BTreeMap::new(),
         calls_per_instance: 1,
@@ -325,7 +394,7 @@ fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
     })
 }
 
-fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Limits) -> Result<Chosen> {
+fn from_disk(name: Option<PluginId>, path: &Path, allowed: Allowed, limits: Limits) -> Result<Chosen> {
     let found = Component::find(path)?;
     let wasm = found.read()?;
     let invalid = |message: String| Failure::of_file(path, Code::PluginInvalid, message);
@@ -348,7 +417,7 @@ fn from_disk(name: Option<PluginId>, path: &Path, dirs: Vec<String>, limits: Lim
         wasm,
         trust: Trust::External,
         asks,
-        dirs,
+        allowed,
         limits,
         tool_limits: BTreeMap::new(),
         calls_per_instance: 1,
@@ -378,20 +447,22 @@ pub(crate) fn reads_only(dirs: &[DirGrant]) -> bool {
     !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly)
 }
 
-/// What to do about a plugin that didn't load for want of a grant: `grant` if no directory was given, mend its
-/// manifest if one was and it asks for none.
-pub(crate) fn grant_hint(
-    error: &SandboxError,
-    asks: &Asks,
-    dirs_given: bool,
-    grant: &'static str,
-) -> &'static str {
-    match (error.code(), dirs_given) {
+/// What to do about a plugin that didn't load for want of a grant: give one, or mend its manifest if one was given and
+/// the plugin doesn't ask for it.
+pub(crate) fn grant_hint(error: &SandboxError, asks: &Asks, given: bool, elsewhere: &str) -> String {
+    match (error.code(), given) {
         (Code::PluginGrantMissing, true) if *asks == Asks::default() => {
-            "; its `plugin.toml` asks for no directories: set `dirs` under `[asks]`"
+            "; its `plugin.toml` asks for nothing: set what it needs under `[asks]`".to_owned()
         }
-        (Code::PluginGrantMissing, false) => grant,
-        _ => "",
+        (Code::PluginGrantMissing, _) if *asks != Asks::default() => {
+            format!("; grant what it asks for with {}{elsewhere}", asks.lacking().1)
+        }
+        (Code::PluginGrantMissing, false) => {
+            format!(
+                "; let its `plugin.toml` ask for it, and grant it with `--dir DIR` or `--host RULE`{elsewhere}"
+            )
+        }
+        _ => String::new(),
     }
 }
 
@@ -413,7 +484,7 @@ pub(crate) async fn explain_missing_grants(
     blocked: &mut [Blocked],
 ) -> Result<()> {
     if blocked.iter().any(|entry| entry.error.code == Code::ToolUnknown) {
-        for (plugin, wasm) in &loaded.left_out {
+        for Ungranted { name: plugin, wasm, asks } in &loaded.left_out {
             let offered = sandbox.describe(plugin.clone(), Arc::clone(wasm)).await?.tools;
             for entry in blocked.iter_mut().filter(|entry| entry.error.code == Code::ToolUnknown) {
                 let tool = workflow.node(&entry.node).map(|node| &node.tool);
@@ -421,9 +492,9 @@ pub(crate) async fn explain_missing_grants(
                     continue;
                 };
                 entry.error.code = Code::PluginGrantMissing;
-                entry.error.message = format!(
-                    "plugin `{plugin}`, which has `{tool}`, was granted no directory; add `--dir DIR`"
-                );
+                let (kinds, options) = asks.lacking();
+                entry.error.message =
+                    format!("plugin `{plugin}`, which has `{tool}`, was granted no {kinds}; add {options}");
             }
         }
     }

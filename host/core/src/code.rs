@@ -246,6 +246,8 @@ codes! {
     SandboxWritten = "sandbox-written", Limit, Guest, Never, "raise `written_bytes` or `created_files` of the limits if the tool should need it";
     /// The guest opened more handles than the limit.
     SandboxHandles = "sandbox-handles", Limit, Guest, Never, "report it to the plugin's author";
+    /// The guest made more HTTP requests, or sent or received more bytes over HTTP, than the limit.
+    SandboxHttp = "sandbox-http", Limit, Guest, IfReadOnly, "ask for less, or raise `http_requests`, `http_sent_bytes` or `http_received_bytes` of the limits";
     /// The guest asked for more instances, memories or tables than the limit.
     SandboxResources = "sandbox-resources", Limit, Guest, Never, "report it to the plugin's author";
     /// The guest trapped or panicked.

@@ -84,6 +84,12 @@ pub struct Usage {
     pub nested_calls: u32,
     /// Bytes written in granted folders.
     pub written_bytes: u64,
+    /// HTTP requests, refused ones included.
+    pub http_requests: u32,
+    /// Bytes sent over HTTP.
+    pub http_sent_bytes: u64,
+    /// Bytes received over HTTP.
+    pub http_received_bytes: u64,
 }
 
 /// What a tool returned.

@@ -143,7 +143,7 @@ mod tests {
         };
         let config = SandboxConfig { pooling: Some(false), ..SandboxConfig::default() };
         let (engine, _) = engine::open(&config).unwrap();
-        let linker = imports::linker(&engine, false).unwrap();
+        let linker = imports::linker(&engine, imports::Capabilities::default()).unwrap();
         let plugin: Arc<PluginId> = Arc::new("early".parse().unwrap());
         for (body, used) in [("nop", false), ("(drop (call $random))", true)] {
             let component = Component::new(&engine, wat::parse_str(module(body)).unwrap()).unwrap();

@@ -17,4 +17,4 @@ wasmtime::component::bindgen!({
 });
 
 pub use exports::t2m::plugin::handler::Tool;
-pub use t2m::plugin::{context, log, tools, types};
+pub use t2m::plugin::{context, kv, log, secrets, tools, types};

@@ -22,6 +22,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
 use crate::error::SandboxError;
+use crate::http::Meter;
 use crate::limits::Limits;
 use crate::outcome;
 use crate::plugin::{Linked, Plugin};
@@ -143,6 +144,7 @@ async fn run(
     if let Err(error) = store.data_mut().begin(Serving::Call(call), wall, grants, long, running) {
         return (Err(internal(&error)), None);
     }
+    let meter = store.data().http_meter().map(Arc::clone);
     let work = async {
         let instance = match instance {
             Some(instance) => instance,
@@ -150,10 +152,13 @@ async fn run(
         };
         plugin.pre.call(store, instance, input).await
     };
-    let ended = timeout(wall, work).await;
+    let ended = timeout(wall, unless_broken(meter, work)).await;
     store.data_mut().report_output();
-    let came_to_its_end = matches!(&ended, Ok(Ok(_)));
+    let breach = store.data().http_breach();
+    let came_to_its_end = matches!(&ended, Ok(Ok(_))) && breach.is_none();
     let result = match ended {
+        // Whatever the guest made of it.
+        _ if breach.is_some() => Err(outcome::http_limit(breach)),
         Err(_) => Err(outcome::timed_out(wall, limits)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(output)) => plugin.pre.reply(output, usage(limits, store), limits.transfer_bytes),
@@ -164,6 +169,18 @@ async fn run(
         return (result, None);
     }
     (result, (begin == Begin::Here).then_some(ready))
+}
+
+/// Does the work of a guest until it ends or has broken a limit of HTTP.
+async fn unless_broken<T>(
+    meter: Option<Arc<Meter>>,
+    work: impl Future<Output = wasmtime::Result<T>>,
+) -> wasmtime::Result<T> {
+    let Some(meter) = meter else { return work.await };
+    tokio::select! {
+        ended = work => ended,
+        () = meter.until_broken() => Err(wasmtime::Error::msg("a limit of HTTP is broken")),
+    }
 }
 
 /// What a plugin said when it was asked what it offers.
@@ -227,12 +244,17 @@ pub(crate) fn store(plugin: &Linked, limits: Limits) -> wasmtime::Result<Store<S
 
 fn usage(limits: Limits, store: &Store<State>) -> Usage {
     let state = store.data();
+    let (http_requests, http_sent_bytes, http_received_bytes) =
+        state.http_meter().map(|meter| meter.counts()).unwrap_or_default();
     Usage {
         fuel: limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0)),
         memory_bytes: state.meter.peak as u64,
         log_bytes: state.log_bytes,
         nested_calls: state.nested_calls(),
         written_bytes: state.written_bytes(),
+        http_requests,
+        http_sent_bytes,
+        http_received_bytes,
     }
 }
 

@@ -15,6 +15,7 @@ use wasmtime::component::Val;
 
 use crate::bindings::{Tool, types};
 use crate::convert;
+use crate::imports::Capabilities;
 use crate::sdk::ComponentInfo;
 use crate::typed::shape::{Int, Members, Named, Shape};
 use crate::typed::{read, schema, write};
@@ -36,7 +37,7 @@ pub fn by_name(target: &str) -> Option<fn(&[u8])> {
 /// Any bytes as a component: what is wrong is said without characters that steer a terminal.
 pub fn component(bytes: &[u8]) {
     let said: Vec<String> = match ComponentInfo::read(bytes) {
-        Ok(info) => [true, false]
+        Ok(info) => [Capabilities::all(), Capabilities::default()]
             .into_iter()
             .flat_map(|granted| info.problems(granted))
             .map(|problem| problem.message().to_owned())

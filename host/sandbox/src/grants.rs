@@ -1,13 +1,15 @@
 //! What the operator gives to a plugin.
 //!
-//! Owns the grants, their short form for command lines, and the directory handles behind them. Refuses
+//! Owns the grants, the short form of folders for command lines, and the directory handles behind them. Refuses
 //! everything that is not named: without a grant a plugin has no file, folder, network or environment.
 //!
 //! **Invariant:** a granted folder is opened once, when the plugin is loaded, and every call gets that very
 //! folder, whatever its path names by then.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -16,6 +18,9 @@ use t2m_core::effect::Effect;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
 use crate::error::SandboxError;
+use crate::http::{HostGrant, HostRule, Outside, SecretGrant};
+use crate::imports::Capabilities;
+use crate::kv::{KvGrant, Store};
 
 /// What may be done in a granted folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -59,11 +64,30 @@ impl FromStr for DirGrant {
 pub struct Grants {
     /// Folders.
     pub dirs: Vec<DirGrant>,
+    /// Hosts to send HTTP requests to.
+    pub hosts: Vec<HostRule>,
+    /// Secrets to put into those requests.
+    pub secrets: Vec<SecretGrant>,
+    /// The folder, with mode 0700, in which it keeps values between calls.
+    pub kv: Option<PathBuf>,
+    /// Variables of its environment.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Grants {
+    /// Which interfaces these open.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        let (files, http) = (!self.dirs.is_empty(), !self.hosts.is_empty());
+        Capabilities { files, http, secrets: !self.secrets.is_empty(), kv: self.kv.is_some() }
+    }
 }
 
 /// Grants whose folders are open.
 pub(crate) struct OpenGrants {
     dirs: Vec<OpenDir>,
+    hosts: Option<HostGrant>,
+    kv: Option<Arc<Store>>,
+    env: BTreeMap<String, String>,
 }
 
 struct OpenDir {
@@ -79,11 +103,26 @@ struct OpenDir {
 impl OpenGrants {
     /// Whether there is nothing to open for a call.
     pub(crate) fn is_empty(&self) -> bool {
-        self.dirs.is_empty()
+        !self.has_wasi() && self.hosts.is_none() && self.kv.is_none()
+    }
+
+    /// Whether there are folders or variables.
+    pub(crate) fn has_wasi(&self) -> bool {
+        !self.dirs.is_empty() || !self.env.is_empty()
+    }
+
+    /// The hosts, if there are any. What a call may send there is narrowed by its effect.
+    pub(crate) fn hosts(&self) -> Option<&HostGrant> {
+        self.hosts.as_ref()
+    }
+
+    /// The store, if there is one, as a call of this effect may use it.
+    pub(crate) fn kv(&self, effect: Effect) -> Option<KvGrant> {
+        self.kv.as_ref().map(|store| KvGrant { store: Arc::clone(store), effect })
     }
 
     /// Opens every folder and reports all that can't be.
-    pub(crate) fn open(grants: &Grants) -> Result<OpenGrants, SandboxError> {
+    pub(crate) fn open(grants: &Grants, outside: &Arc<Outside>) -> Result<OpenGrants, SandboxError> {
         let mut dirs = Vec::<OpenDir>::new();
         let mut problems = Vec::new();
         for grant in &grants.dirs {
@@ -95,18 +134,33 @@ impl OpenGrants {
                 Err(problem) => problems.push(problem),
             }
         }
+        let kv = match grants.kv.as_deref().map(Store::open).transpose() {
+            Ok(kv) => kv.map(Arc::new),
+            Err(error) => {
+                problems.push(error.message().to_owned());
+                None
+            }
+        };
         if problems.is_empty() {
-            Ok(OpenGrants { dirs })
+            let hosts = (!grants.hosts.is_empty()).then(|| HostGrant {
+                rules: grants.hosts.clone().into(),
+                secrets: grants.secrets.clone().into(),
+                outside: Arc::clone(outside),
+            });
+            Ok(OpenGrants { dirs, hosts, kv, env: grants.env.clone() })
         } else {
             Err(SandboxError::new(Code::GrantInvalid, problems.join("; ")))
         }
     }
 
-    /// Hands the folders to one call, no wider than the effect of its reviewed contract: a pure tool gets
+    /// Hands the folders and variables to one call, no wider than the effect of its reviewed contract: a pure tool gets
     /// none, and one that reads can't write, whatever the plugin was granted.
-    pub(crate) fn preopen(&self, wasi: &mut WasiCtxBuilder, effect: Effect) -> wasmtime::Result<()> {
+    pub(crate) fn install(&self, wasi: &mut WasiCtxBuilder, effect: Effect) -> wasmtime::Result<()> {
         if effect == Effect::Pure {
             return Ok(());
+        }
+        for (name, value) in &self.env {
+            wasi.env(name, value);
         }
         for dir in &self.dirs {
             let permissions = match dir.access {
@@ -148,6 +202,11 @@ fn reopen_path(_handle: &Dir, path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    fn open(dirs: Vec<DirGrant>) -> Result<OpenGrants, SandboxError> {
+        let outside = Arc::new(Outside::new(Arc::new(crate::http::SystemNetwork)));
+        OpenGrants::open(&Grants { dirs, ..Grants::default() }, &outside)
+    }
+
     fn read(text: &str) -> (String, Access) {
         let grant: DirGrant = text.parse().unwrap();
         (grant.path.display().to_string(), grant.access)
@@ -175,7 +234,7 @@ mod tests {
         let missing = folder.path().join("missing");
         let dirs = [folder.path(), &missing, &file]
             .map(|path| DirGrant { path: path.into(), access: Access::ReadOnly });
-        let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
+        let error = open(dirs.into()).err().unwrap();
         assert_eq!(error.code(), Code::GrantInvalid);
         assert!(error.message().contains("missing") && error.message().contains("file"), "{error}");
     }
@@ -186,7 +245,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().display().to_string();
         let dirs = [format!("{text}:ro"), format!("{text}/.:rw")].map(|text| text.parse().unwrap());
-        let error = OpenGrants::open(&Grants { dirs: dirs.into() }).err().unwrap();
+        let error = open(dirs.into()).err().unwrap();
         assert_eq!(error.code(), Code::GrantInvalid);
     }
 }

@@ -3,7 +3,7 @@
 //! Owns the list of interfaces, which grant each one needs, and the linker made from it. Refuses to link
 //! anything that wasn't granted: a component that wants more fails when it is loaded, not when it is called.
 //!
-//! **Invariant:** sockets and HTTP are in no linker of this crate.
+//! **Invariant:** sockets are in no linker of this crate, and HTTP goes through [`crate::http`] alone.
 
 use std::collections::BTreeSet;
 
@@ -15,18 +15,20 @@ use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
+use wasmtime_wasi_http::WasiHttp;
+use wasmtime_wasi_http::p2::bindings::http;
 use wasmtime_wasi_io::bindings::wasi::io;
 
-use crate::bindings::Plugin;
+use crate::bindings::{context, kv, log, secrets, tools, types};
 use crate::clock::HasClock;
 use crate::disk::HasFiles;
 use crate::error::SandboxError;
 use crate::sdk::{HOST, Version, WIT_VERSION};
 use crate::state::{State, printable};
 
-/// Interfaces that show a guest nothing of this machine: no arguments, no environment, captured output,
-/// virtual clocks, seeded randomness.
-const HARMLESS: [&str; 20] = [
+/// Interfaces of WASI that there are. Those for which no capability stands show a guest nothing of this machine: no
+/// arguments, no environment, captured output, virtual clocks, seeded randomness.
+const KNOWN: [&str; 22] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
     "wasi:cli/stderr",
@@ -47,28 +49,64 @@ const HARMLESS: [&str; 20] = [
     "wasi:random/random",
     "wasi:filesystem/types",
     "wasi:filesystem/preopens",
+    "wasi:http/outgoing-handler",
+    "wasi:http/types",
 ];
 
-/// Packages of which an import stands for a capability, and what would grant it.
-const CAPABILITIES: [(&str, &str); 5] = [
-    ("wasi:filesystem/", "grant a folder"),
-    ("wasi:sockets/", "this host grants no sockets"),
-    ("wasi:http/", "this host grants no HTTP yet"),
-    ("wasi:keyvalue/", "this host grants no key-value store yet"),
-    ("wasi:config/", "this host grants no configuration values"),
+type IsGranted = fn(Capabilities) -> bool;
+
+/// Packages of which an import stands for a capability, how to see whether it was granted, and what would grant it.
+const CAPABILITIES: [(&str, IsGranted, &str); 7] = [
+    ("wasi:filesystem/", |granted| granted.files, "grant a folder"),
+    ("wasi:http/", |granted| granted.http, "grant a host"),
+    ("t2m:plugin/secrets", |granted| granted.secrets, "lend it a secret"),
+    ("t2m:plugin/kv", |granted| granted.kv, "let it keep values"),
+    ("wasi:sockets/", |_| false, "this host grants no sockets"),
+    ("wasi:keyvalue/", |_| false, "this host has `t2m:plugin/kv` instead"),
+    ("wasi:config/", |_| false, "this host grants no configuration values"),
 ];
+
+/// What of the capabilities a plugin has. The default is nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// A folder.
+    pub files: bool,
+    /// A host to send requests to.
+    pub http: bool,
+    /// A secret to put into requests.
+    pub secrets: bool,
+    /// A store for values.
+    pub kv: bool,
+}
+
+impl Capabilities {
+    /// Everything that can be granted.
+    pub fn all() -> Capabilities {
+        Capabilities { files: true, http: true, secrets: true, kv: true }
+    }
+}
 
 /// What this host itself offers.
-const OURS: [&str; 4] = ["t2m:plugin/context", "t2m:plugin/log", "t2m:plugin/tools", "t2m:plugin/types"];
+const OURS: [&str; 6] = [
+    "t2m:plugin/context",
+    "t2m:plugin/kv",
+    "t2m:plugin/log",
+    "t2m:plugin/secrets",
+    "t2m:plugin/tools",
+    "t2m:plugin/types",
+];
 
 /// Every import that can't be had, by name. `types_alone` are those that nobody has to serve.
 pub(crate) fn problems(
     imports: &[String],
     types_alone: &BTreeSet<String>,
-    files: bool,
+    granted: Capabilities,
 ) -> impl Iterator<Item = SandboxError> {
     imports.iter().filter(|import| !types_alone.contains(*import) || is_ours(import)).filter_map(
-        move |import| check_one(import, files).err().map(|(code, message)| SandboxError::new(code, message)),
+        move |import| {
+            check_one(import, granted).err().map(|(code, message)| SandboxError::new(code, message))
+        },
     )
 }
 
@@ -77,10 +115,16 @@ fn is_ours(import: &str) -> bool {
     OURS.contains(&import.split_once('@').map_or(import, |(name, _)| name))
 }
 
-fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
+fn check_one(import: &str, granted: Capabilities) -> Result<(), (Code, String)> {
     let shown = printable(import);
     let (name, version) = import.split_once('@').unwrap_or((import, ""));
     let version = Version::parse(version);
+    let capability = CAPABILITIES.iter().find(|(package, ..)| name.starts_with(package));
+    if let Some((_, is_granted, how)) = capability
+        && !is_granted(granted)
+    {
+        return Err((Code::PluginGrantMissing, format!("imports `{shown}`, which isn't granted: {how}")));
+    }
     if OURS.contains(&name) {
         return match version {
             Some(version) if version.works_with(HOST) => Ok(()),
@@ -89,14 +133,8 @@ fn check_one(import: &str, files: bool) -> Result<(), (Code, String)> {
             }
         };
     }
-    let capability = CAPABILITIES.iter().find(|(package, _)| name.starts_with(package));
-    if let Some((package, how)) = capability
-        && !(files && *package == "wasi:filesystem/")
-    {
-        return Err((Code::PluginGrantMissing, format!("imports `{shown}`, which isn't granted: {how}")));
-    }
     let wasi = Version::parse("0.2.0");
-    match (HARMLESS.contains(&name), version, wasi) {
+    match (KNOWN.contains(&name), version, wasi) {
         (true, Some(version), Some(wasi)) if version.works_with(wasi) => Ok(()),
         (true, ..) => Err((Code::PluginInvalid, format!("imports `{shown}`; this host has WASI 0.2"))),
         (false, ..) => Err((Code::PluginInvalid, format!("imports `{shown}`, which this host doesn't know"))),
@@ -109,11 +147,14 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// A linker with what every plugin may have, and files if a folder was granted.
-pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
+/// A linker with what every plugin may have, and what was granted.
+pub(crate) fn linker(engine: &Engine, granted: Capabilities) -> Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
-    Plugin::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    context::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    log::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    tools::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    types::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
     io::error::add_to_linker::<State, HasTable>(l, State::table)?;
     io::poll::add_to_linker::<State, HasTable>(l, State::table)?;
     io::streams::add_to_linker::<State, HasTable>(l, State::table)?;
@@ -132,9 +173,20 @@ pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
     cli::terminal_stdin::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_stdout::add_to_linker::<State, WasiCli>(l, State::cli)?;
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(l, State::cli)?;
-    if files {
+    if granted.files {
         filesystem::types::add_to_linker::<State, HasFiles>(l, State::files)?;
         filesystem::preopens::add_to_linker::<State, WasiFilesystem>(l, State::filesystem)?;
+    }
+    if granted.secrets {
+        secrets::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    }
+    if granted.kv {
+        kv::add_to_linker::<_, HasSelf<_>>(l, State::of_host)?;
+    }
+    if granted.http {
+        let options = http::types::LinkOptions::default();
+        http::outgoing_handler::add_to_linker::<State, WasiHttp>(l, State::http)?;
+        http::types::add_to_linker::<State, WasiHttp>(l, &options, State::http)?;
     }
     Ok(linker)
 }
@@ -143,36 +195,48 @@ pub(crate) fn linker(engine: &Engine, files: bool) -> Result<Linker<State>> {
 mod tests {
     use super::*;
 
-    fn code(names: &[&str], files: bool) -> Result<(), Code> {
+    fn code(names: &[&str], granted: Capabilities) -> Result<(), Code> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        problems(&names, &BTreeSet::new(), files).next().map_or(Ok(()), |error| Err(error.code()))
+        problems(&names, &BTreeSet::new(), granted).next().map_or(Ok(()), |error| Err(error.code()))
     }
 
-    /// P03: files need a grant, sockets and HTTP have none.
+    const NOTHING: Capabilities = Capabilities { files: false, http: false, secrets: false, kv: false };
+
+    /// P03: files and HTTP need a grant, sockets have none.
     #[test]
     fn an_import_without_its_grant_is_refused_by_name() {
-        let files = ["wasi:filesystem/types@0.2.6"];
-        assert_eq!(code(&files, false), Err(Code::PluginGrantMissing));
-        assert_eq!(code(&files, true), Ok(()));
-        for never in
-            ["wasi:sockets/tcp@0.2.0", "wasi:http/outgoing-handler@0.2.0", "wasi:keyvalue/store@0.2.0"]
-        {
-            assert_eq!(code(&[never], true), Err(Code::PluginGrantMissing), "{never}");
+        let folder = Capabilities { files: true, ..NOTHING };
+        let host = Capabilities { http: true, ..NOTHING };
+        let (files, http) = (["wasi:filesystem/types@0.2.6"], ["wasi:http/outgoing-handler@0.2.12"]);
+        for (names, granted, expected) in [
+            (&files, folder, Ok(())),
+            (&files, host, Err(Code::PluginGrantMissing)),
+            (&http, host, Ok(())),
+            (&http, folder, Err(Code::PluginGrantMissing)),
+            (&["wasi:http/incoming-handler@0.2.0"], Capabilities::all(), Err(Code::PluginInvalid)),
+            (&["wasi:sockets/tcp@0.2.0"], Capabilities::all(), Err(Code::PluginGrantMissing)),
+            (&["wasi:keyvalue/store@0.2.0"], Capabilities::all(), Err(Code::PluginGrantMissing)),
+        ] {
+            assert_eq!(code(names, granted), expected, "{names:?} {granted:?}");
         }
         let names = ["wasi:sockets/tcp@0.2.0".to_owned(), "evil:thing/x".to_owned()];
-        let message = problems(&names, &BTreeSet::new(), true)
-            .map(|error| error.message().to_owned())
-            .collect::<String>();
+        let none = BTreeSet::new();
+        let all = problems(&names, &none, Capabilities::all());
+        let message = all.map(|error| error.message().to_owned()).collect::<String>();
         assert!(message.contains("wasi:sockets/tcp@0.2.0") && message.contains("evil:thing/x"), "{message}");
     }
 
     /// P01: versions that the linker could not serve are refused with the reason.
     #[test]
     fn an_import_of_another_version_is_refused() {
-        assert_eq!(code(&["t2m:plugin/log@0.1.9", "wasi:io/poll@0.2.12"], false), Ok(()));
-        assert_eq!(code(&["t2m:plugin/log@0.2.0"], false), Err(Code::PluginVersion));
-        assert_eq!(code(&["wasi:io/poll@0.3.0"], false), Err(Code::PluginInvalid));
-        assert_eq!(code(&["wasi:io/poll"], false), Err(Code::PluginInvalid));
-        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], false), Err(Code::PluginInvalid));
+        assert_eq!(code(&["t2m:plugin/log@0.1.9", "wasi:io/poll@0.2.12"], NOTHING), Ok(()));
+        assert_eq!(code(&["t2m:plugin/log@0.2.0"], NOTHING), Err(Code::PluginVersion));
+        assert_eq!(code(&["wasi:io/poll@0.3.0"], NOTHING), Err(Code::PluginInvalid));
+        assert_eq!(code(&["wasi:io/poll"], NOTHING), Err(Code::PluginInvalid));
+        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], NOTHING), Err(Code::PluginGrantMissing));
+        assert_eq!(code(&["t2m:plugin/secrets@0.1.0"], Capabilities::all()), Ok(()));
+        assert_eq!(code(&["t2m:plugin/kv@0.1.0"], NOTHING), Err(Code::PluginGrantMissing));
+        assert_eq!(code(&["t2m:plugin/secrets@0.2.0"], Capabilities::all()), Err(Code::PluginVersion));
+        assert_eq!(code(&["t2m:plugin/client@0.1.0"], Capabilities::all()), Err(Code::PluginInvalid));
     }
 }

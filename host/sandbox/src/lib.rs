@@ -43,7 +43,9 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod grants;
+mod http;
 mod imports;
+mod kv;
 mod limits;
 mod outcome;
 mod plugin;
@@ -58,6 +60,8 @@ pub use compile::{CompileLimits, Compiler, compile_component};
 pub use engine::EngineInfo;
 pub use error::SandboxError;
 pub use grants::{Access, DirGrant, Grants};
+pub use http::{HostRule, HttpLimits, Network, SecretGrant, SystemNetwork};
+pub use imports::Capabilities;
 pub use limits::Limits;
 pub use plugin::{Description, Plugin, PluginSource};
 pub use sandbox::{Sandbox, SandboxConfig};

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
+use crate::http::HttpLimits;
+
 /// What one call may use at most. The smaller of a plugin's limits and the sandbox's ceiling counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -47,6 +49,8 @@ pub struct Limits {
     pub written_bytes: u64,
     /// Files, folders and links made in granted folders; opening a file that may have to be made counts. 1,000.
     pub created_files: u32,
+    /// Requests to granted hosts.
+    pub http: HttpLimits,
 }
 
 impl Default for Limits {
@@ -66,6 +70,7 @@ impl Default for Limits {
             handles: 256,
             written_bytes: 64 << 20,
             created_files: 1_000,
+            http: HttpLimits::default(),
         }
     }
 }
@@ -88,6 +93,7 @@ impl Limits {
             handles: 4_096,
             written_bytes: 64 << 30,
             created_files: 1_000_000,
+            http: HttpLimits::ceiling(),
         }
     }
 
@@ -108,6 +114,7 @@ impl Limits {
             handles: self.handles.min(other.handles),
             written_bytes: self.written_bytes.min(other.written_bytes),
             created_files: self.created_files.min(other.created_files),
+            http: self.http.min(other.http),
         }
     }
 }

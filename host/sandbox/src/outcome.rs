@@ -11,6 +11,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
 use crate::disk::WroteTooMuch;
+use crate::http::Breach;
 use crate::limits::Limits;
 use crate::state::{State, printable};
 
@@ -44,6 +45,12 @@ pub(crate) fn timed_out(wall: std::time::Duration, limits: Limits) -> ToolFailur
     let whose = if wall < limits.wall { ", all that this call was given" } else { "" };
     let message = format!("the plugin was stopped after {} ms{whose}", wall.as_millis());
     ToolFailure::host(Code::SandboxTimeout, message)
+}
+
+/// The failure of a guest that broke a limit of HTTP.
+pub(crate) fn http_limit(breach: Option<Breach>) -> ToolFailure {
+    let text = breach.map_or("it broke a limit of HTTP", Breach::text);
+    ToolFailure::host(Code::SandboxHttp, format!("the plugin was stopped: {text}"))
 }
 
 fn code_of(error: &wasmtime::Error, state: &State) -> Code {

@@ -23,7 +23,7 @@ use crate::call;
 use crate::entry::Entry;
 use crate::error::SandboxError;
 use crate::grants::{Grants, OpenGrants};
-use crate::imports;
+use crate::imports::{self, Capabilities};
 use crate::limits::Limits;
 use crate::sandbox::Shared;
 use crate::sdk::{ComponentInfo, SdkVersion};
@@ -153,8 +153,8 @@ pub struct Description {
 
 /// Loads a plugin.
 pub(crate) async fn load(shared: &Arc<Shared>, source: PluginSource) -> Result<Arc<Plugin>, SandboxError> {
-    let files = !source.grants.dirs.is_empty();
-    let (plugin, _) = open(shared, source, files).await?;
+    let granted = source.grants.capabilities();
+    let (plugin, _) = open(shared, source, granted).await?;
     for LeftOut { function, reason } in plugin.left_out() {
         tracing::info!(target: "t2m_sandbox", plugin = %plugin.id(), "`{function}` is no tool: {reason}");
     }
@@ -170,7 +170,7 @@ pub(crate) async fn describe(
     let (grants, limits) = (Grants::default(), Limits::default());
     let source =
         PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new(), calls_per_instance: 1 };
-    let (plugin, call::Described { usage, time, .. }) = open(shared, source, true).await?;
+    let (plugin, call::Described { usage, time, .. }) = open(shared, source, Capabilities::all()).await?;
     let left_out = plugin.left_out().to_vec();
     let Plugin { digest, sdk, tools, .. } = plugin;
     Ok(Description { digest, sdk, tools, left_out, usage, time })
@@ -179,7 +179,7 @@ pub(crate) async fn describe(
 async fn open(
     shared: &Arc<Shared>,
     source: PluginSource,
-    files: bool,
+    granted: Capabilities,
 ) -> Result<(Plugin, call::Described), SandboxError> {
     let PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance } = source;
     let most = shared.config.compile.wasm_bytes;
@@ -187,7 +187,7 @@ async fn open(
         let message = format!("{} bytes, at most {most} are compiled", wasm.len());
         return Err(SandboxError::new(Code::FileTooLarge, message));
     }
-    let grants = OpenGrants::open(&grants)?;
+    let grants = OpenGrants::open(&grants, &shared.outside)?;
     if calls_per_instance > 1 && !grants.is_empty() {
         let message =
             "a plugin with grants gets a new instance for each call: its grants are those of the call";
@@ -196,7 +196,7 @@ async fn open(
     let size = wasm.len();
     let here = Arc::clone(shared);
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
-    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, files)).await;
+    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, granted)).await;
     let prepared = prepared
         .map_err(|error| SandboxError::new(Code::Internal, format!("compiling failed: {error}")))??;
     let linked = Arc::new(Linked {
@@ -235,9 +235,9 @@ struct Prepared {
 }
 
 /// Everything that needs a core and no runtime.
-fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, SandboxError> {
+fn prepare(shared: &Shared, wasm: &[u8], granted: Capabilities) -> Result<Prepared, SandboxError> {
     let info = ComponentInfo::read(wasm)?;
-    let problems = info.problems(files);
+    let problems = info.problems(granted);
     if let Some(first) = problems.first() {
         let texts: Vec<&str> = problems.iter().map(SandboxError::message).collect();
         return Err(SandboxError::new(first.code(), texts.join("; ")));
@@ -249,7 +249,7 @@ fn prepare(shared: &Shared, wasm: &[u8], files: bool) -> Result<Prepared, Sandbo
         true => None,
         false => Some(Functions::find(&shared.engine, &component, info.docs(), info.named_types())?),
     };
-    let linker = imports::linker(&shared.engine, files)
+    let linker = imports::linker(&shared.engine, granted)
         .map_err(|error| SandboxError::new(Code::Internal, format!("{error:#}")))?;
     let pre = Entry::link(&linker, &component, functions).map_err(invalid)?;
     Ok(Prepared { sdk: info.sdk, digest, pre })

@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{self, EngineInfo};
 use crate::error::SandboxError;
+use crate::http::{Network, Outside, SystemNetwork};
 use crate::limits::Limits;
 use crate::plugin::{self, Description, Plugin, PluginSource};
 use crate::ticker::Ticker;
@@ -88,6 +89,7 @@ pub(crate) struct Shared {
     pub(crate) config: SandboxConfig,
     pub(crate) workers: Workers,
     pub(crate) ticker: Ticker,
+    pub(crate) outside: Arc<Outside>,
     /// Calls that have begun, of all plugins.
     pub(crate) begun: AtomicU64,
 }
@@ -102,6 +104,11 @@ pub struct Sandbox {
 impl Sandbox {
     /// Sets a sandbox up.
     pub fn new(config: SandboxConfig) -> Result<Sandbox, SandboxError> {
+        Sandbox::with_network(config, Arc::new(SystemNetwork))
+    }
+
+    /// Sets a sandbox up whose plugins reach granted hosts by another way than this machine's.
+    pub fn with_network(config: SandboxConfig, network: Arc<dyn Network>) -> Result<Sandbox, SandboxError> {
         let cache = config.cache_dir.as_deref().map(Cache::open).transpose()?;
         let (engine, info) = engine::open(&config)?;
         let ticker = Ticker::start(&engine)?;
@@ -117,6 +124,7 @@ impl Sandbox {
             config,
             workers,
             ticker,
+            outside: Arc::new(Outside::new(network)),
             begun: AtomicU64::new(0),
         });
         Ok(Sandbox { shared, info })

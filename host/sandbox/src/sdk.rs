@@ -14,7 +14,7 @@ use t2m_core::code::Code;
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
 use crate::error::SandboxError;
-use crate::imports;
+use crate::imports::{self, Capabilities};
 use crate::state::printable;
 use crate::typed::{DOCS_SECTION, Key, MAX_DOCS};
 use types::Types;
@@ -103,11 +103,11 @@ impl ComponentInfo {
         read(wasm)
     }
 
-    /// Everything that would stop the component from being loaded, with a granted folder or without.
-    pub fn problems(&self, folder: bool) -> Vec<SandboxError> {
+    /// Everything that would stop the component from being loaded, with these grants.
+    pub fn problems(&self, granted: Capabilities) -> Vec<SandboxError> {
         let handler = self.check_exports().err();
         let version = self.sdk.as_ref().and_then(|sdk| check_version(&sdk.wit).err());
-        let imports = imports::problems(&self.imports, &self.types_alone, folder);
+        let imports = imports::problems(&self.imports, &self.types_alone, granted);
         handler.into_iter().chain(version).chain(imports).collect()
     }
 
@@ -136,9 +136,15 @@ impl ComponentInfo {
         Err(invalid(format!("exports neither `{HANDLER}` nor a function")))
     }
 
-    /// Whether it imports the interfaces that need a granted folder.
-    pub fn imports_folders(&self) -> bool {
-        self.imports.iter().any(|import| import.starts_with("wasi:filesystem/"))
+    /// What it needs a grant for.
+    pub fn needs(&self) -> Capabilities {
+        let imports = |package| self.imports.iter().any(|import| import.starts_with(package));
+        Capabilities {
+            files: imports("wasi:filesystem/"),
+            http: imports("wasi:http/"),
+            secrets: imports("t2m:plugin/secrets"),
+            kv: imports("t2m:plugin/kv"),
+        }
     }
 }
 
@@ -281,7 +287,7 @@ mod tests {
 
     fn code(wasm: &[u8]) -> Result<Option<String>, Code> {
         let found = ComponentInfo::read(wasm).map_err(|error| error.code())?;
-        match found.problems(false).first() {
+        match found.problems(Capabilities::default()).first() {
             Some(error) => Err(error.code()),
             None => Ok(found.sdk.map(|sdk| sdk.wit)),
         }

@@ -18,12 +18,15 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemView;
 use wasmtime_wasi::p2::pipe::MemoryOutputPipe;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::WasiHttpCtxView;
 
-use crate::bindings::{context, log, tools, types};
+use crate::bindings::{context, log, secrets, tools, types};
 use crate::clock::{ClockView, Seed, VirtualClock};
 use crate::convert;
 use crate::disk::{Files, Written};
 use crate::grants::OpenGrants;
+use crate::http::{Breach, Http, Meter as HttpMeter};
+use crate::kv::KvGrant;
 use crate::limits::{Limits, Meter};
 use crate::ticker::Running;
 use crate::workers::Long;
@@ -71,6 +74,10 @@ pub(crate) struct State {
     written: Arc<Written>,
     /// Made when the guest first asks for it: most calls never do, and its seed takes a hash.
     wasi: Option<WasiCtx>,
+    /// What a call with granted hosts sends. Without one it is made when the guest asks, and refuses everything.
+    http: Option<Http>,
+    /// Where a call keeps values, if its plugin may.
+    kv: Option<KvGrant>,
     clock: VirtualClock,
     stdout: MemoryOutputPipe,
     stderr: MemoryOutputPipe,
@@ -100,6 +107,8 @@ impl State {
             table,
             written: Written::new(limits),
             wasi: None,
+            http: None,
+            kv: None,
             clock: VirtualClock::default(),
             stdout: MemoryOutputPipe::new(limits.stdio_bytes),
             stderr: MemoryOutputPipe::new(limits.stdio_bytes),
@@ -122,11 +131,18 @@ impl State {
         self.serving = serving;
         // What a start that ran ahead of its call made knows of no call.
         self.wasi = None;
+        self.http = None;
+        self.kv = grants.and_then(|(grants, effect)| grants.kv(effect));
         if let Some((grants, effect)) = grants
-            && !grants.is_empty()
+            && let Some(hosts) = grants.hosts()
+        {
+            self.http = Some(Http::new(Some((hosts, effect)), self.limits.http, &self.plugin));
+        }
+        if let Some((grants, effect)) = grants
+            && grants.has_wasi()
         {
             let mut wasi = self.wasi_of_call();
-            grants.preopen(&mut wasi, effect)?;
+            grants.install(&mut wasi, effect)?;
             self.wasi = Some(wasi.build());
         }
         self.deadline = Instant::now() + wall;
@@ -196,6 +212,28 @@ impl State {
     pub(crate) fn table(&mut self) -> &mut ResourceTable {
         self.host_was_used = true;
         &mut self.table
+    }
+
+    /// The way to granted hosts, for the linker.
+    pub(crate) fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.host_was_used = true;
+        let (limits, plugin) = (self.limits.http, &self.plugin);
+        self.http.get_or_insert_with(|| Http::new(None, limits, plugin)).view(&mut self.table)
+    }
+
+    /// The store of the call, if there is one.
+    pub(crate) fn kv(&self) -> Option<&KvGrant> {
+        self.kv.as_ref()
+    }
+
+    /// The counts of a call that may send requests.
+    pub(crate) fn http_meter(&self) -> Option<&Arc<HttpMeter>> {
+        self.http.as_ref().map(Http::meter)
+    }
+
+    /// The limit of HTTP that the call broke.
+    pub(crate) fn http_breach(&self) -> Option<Breach> {
+        self.http_meter()?.breach()
     }
 
     /// Nested calls that the guest made.
@@ -288,6 +326,12 @@ impl log::Host for State {
             log::Level::Error => write!(ERROR),
         }
         Ok(())
+    }
+}
+
+impl secrets::Host for State {
+    fn get(&mut self, name: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.http.as_ref().and_then(|http| http.secret(&name)))
     }
 }
 

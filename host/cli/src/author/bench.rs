@@ -17,7 +17,7 @@ use t2m_core::dispatch::{
 use t2m_core::id::{NodeId, PluginId, RunId, ToolName};
 use t2m_core::policy::Policy;
 use t2m_core::tool::{Content, Reply, ToolDescriptor};
-use t2m_sandbox::{DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox};
+use t2m_sandbox::{Grants, Limits, Plugin, PluginSource, Sandbox};
 
 use crate::component::Component;
 use crate::failure::{Failure, Result};
@@ -34,7 +34,7 @@ pub(crate) struct Bench {
 
 /// What one call is given.
 pub(crate) struct Setup {
-    pub(crate) dirs: Vec<DirGrant>,
+    pub(crate) allowed: Grants,
     pub(crate) limits: Limits,
     pub(crate) policy: Policy,
     pub(crate) approvals: Option<Arc<dyn ApprovalGate>>,
@@ -54,19 +54,19 @@ impl Bench {
 
     /// Loads the plugin and gives it what it asks for of what it may have.
     pub(crate) async fn load(&self, setup: Setup) -> Result<Loaded> {
-        let given = !setup.dirs.is_empty();
-        let dirs = self.asks.granted(setup.dirs);
-        let reads_only = plugins::reads_only(&dirs);
+        let given = setup.allowed != Grants::default();
+        let grants = self.asks.granted(setup.allowed);
+        let reads_only = plugins::reads_only(&grants.dirs);
         let source = PluginSource {
             id: self.name.clone(),
             wasm: Arc::clone(&self.wasm),
-            grants: Grants { dirs },
+            grants,
             limits: setup.limits,
             tool_limits: Default::default(),
             calls_per_instance: 1,
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {
-            let hint = plugins::grant_hint(&error, &self.asks, given, "; grant a folder with `--dir DIR`");
+            let hint = plugins::grant_hint(&error, &self.asks, given, "");
             Failure::new(error.code(), format!("{}{hint}", error.message()))
         })?;
         let tools = plugins::registration(&plugin, Trust::External, reads_only);

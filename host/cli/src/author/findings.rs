@@ -10,7 +10,7 @@ use t2m_core::code::Code;
 use t2m_core::problem::{Place, Problem};
 use t2m_core::schema::Schema;
 use t2m_core::tool::ToolDescriptor;
-use t2m_sandbox::{ComponentInfo, Description};
+use t2m_sandbox::{Capabilities, ComponentInfo, Description};
 
 use super::build::profile_of;
 use crate::component::Component;
@@ -47,22 +47,30 @@ pub(crate) fn check_outside(
     findings: &mut Findings,
 ) {
     findings.errors.extend(
-        info.problems(true).iter().map(|error| Problem::new(error.code(), Place::Whole, error.message())),
+        info.problems(Capabilities::all())
+            .iter()
+            .map(|error| Problem::new(error.code(), Place::Whole, error.message())),
     );
-    let asks = component.manifest.as_ref().map(|manifest| manifest.asks.dirs);
-    match (asks, info.imports_folders()) {
-        (Some(AskedAccess::None) | None, true) => findings.error(
-            Code::PluginGrantMissing,
-            "/asks/dirs",
-            "the component imports `wasi:filesystem`, so it is refused where it has no directory; ask for \
-             `dirs` in plugin.toml, or leave out what uses files",
-        ),
-        (Some(asked), false) if asked != AskedAccess::None => findings.warn(
-            Code::FieldValue,
-            "/asks/dirs",
-            "plugin.toml asks for directories, and the component imports nothing that uses them",
-        ),
-        _ => {}
+    let asks = component.manifest.as_ref().map(|manifest| manifest.asks.clone()).unwrap_or_default();
+    let needs = info.needs();
+    for (field, interface, asked, needed) in [
+        ("dirs", "wasi:filesystem", asks.dirs != AskedAccess::None, needs.files),
+        ("hosts", "wasi:http", !asks.hosts.is_empty(), needs.http),
+        ("kv", "t2m:plugin/kv", asks.kv, needs.kv),
+        ("secrets", "t2m:plugin/secrets", !asks.secrets.is_empty(), needs.secrets),
+    ] {
+        let place = format!("/asks/{field}");
+        if needed && !asked {
+            let message = format!(
+                "the component imports `{interface}`, so it is refused where it has no grant for that; ask for \
+                 `{field}` in plugin.toml, or leave out what uses it"
+            );
+            findings.error(Code::PluginGrantMissing, place, message);
+        } else if asked && !needed {
+            let message =
+                format!("plugin.toml asks for `{field}`, and the component imports nothing that uses them");
+            findings.warn(Code::FieldValue, place, message);
+        }
     }
     let wit = component.manifest.as_ref().and_then(|manifest| manifest.wit.as_ref());
     if !info.has_handler()

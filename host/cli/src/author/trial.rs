@@ -16,7 +16,7 @@ use t2m_core::event::Stage;
 use t2m_core::id::{InvalidName, NodeId, RunId};
 use t2m_core::policy::{Action, Policy};
 use t2m_core::tool::{Content, Reply};
-use t2m_sandbox::{Access, DirGrant, Limits};
+use t2m_sandbox::{Access, DirGrant, Grants, Limits};
 
 use super::bench::{self, Bench, Setup};
 use super::case::{self, Case, Expect, FileAccess};
@@ -26,6 +26,7 @@ use crate::failure::{Failure, InFile, Result};
 use crate::files;
 use crate::manifest::AskedAccess;
 use crate::out::pretty;
+use crate::workspace;
 
 /// What stands for the granted directory.
 const DIR: &str = "{dir}";
@@ -99,8 +100,16 @@ pub(crate) async fn run(bench: &Bench, project: &Path, limits: Limits, case: &Ca
     let writable = case.files.as_ref().is_some_and(|files| files.access == FileAccess::ReadWrite);
     let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
     let dirs = fixture.iter().map(|fixture| DirGrant { path: fixture.path().into(), access }).collect();
+    // A store of its own, empty each time.
+    let store = bench.asks.kv.then(tempfile::tempdir).transpose().map_err(unusable)?;
+    let kv = store.as_ref().map(|store| workspace::store(store.path(), &bench.name)).transpose()?;
     let policy = if case.approved { every_effect() } else { Policy::default() };
-    let setup = Setup { dirs, limits: case.limits.over(limits), policy, approvals: None };
+    let setup = Setup {
+        allowed: Grants { dirs, kv, ..Grants::default() },
+        limits: case.limits.over(limits),
+        policy,
+        approvals: None,
+    };
     let loaded = bench.load(setup).await;
     let internal = |error: InvalidName| Failure::new(Code::Internal, error.to_string());
     let (run, node) = (RunId::new("test").map_err(internal)?, NodeId::new("case").map_err(internal)?);

@@ -68,7 +68,7 @@ struct Entry {
     digest: Digest,
     plugin: String,
     built_in: bool,
-    asks: &'static str,
+    asks: String,
     /// Differences to the contract on file; nothing if there is none on file.
     changes: Option<Vec<String>>,
     reviewed: bool,

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use t2m_sandbox::Limits;
+use t2m_sandbox::{HttpLimits, Limits};
 
-/// Makes both types of every limit but the wall clock, which has a unit of its own.
+/// Makes both types of every limit but the wall clock, which has a unit of its own. Those of HTTP
+/// come last, each with its name in the sandbox.
 macro_rules! limits {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ident = $schema:tt, $least:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ident = $schema:tt, $least:literal;)+
+     http: $($(#[doc = $http_doc:literal])+ $http:ident is $inner:ident: $http_type:ident = $http_schema:tt;)+) => {
         /// Limits of one call.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
@@ -21,6 +23,7 @@ macro_rules! limits {
             #[schemars(range(min = 1))]
             pub(crate) wall_ms: u64,
             $($(#[doc = $doc])+ #[schemars(range(min = $least))] pub(crate) $name: $type,)+
+            $($(#[doc = $http_doc])+ pub(crate) $http: $http_type,)+
         }
 
         /// Limits that differ from others.
@@ -35,6 +38,10 @@ macro_rules! limits {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             #[schemars(with = $schema, range(min = $least))]
             pub(crate) $name: Option<$type>,)+
+            $($(#[doc = $http_doc])+
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(with = $http_schema)]
+            pub(crate) $http: Option<$http_type>,)+
         }
 
         impl LimitsPatch {
@@ -43,6 +50,7 @@ macro_rules! limits {
                 Limits {
                     wall: self.wall_ms.map_or(base.wall, Duration::from_millis),
                     $($name: self.$name.unwrap_or(base.$name),)+
+                    http: HttpLimits { $($inner: self.$http.unwrap_or(base.http.$inner),)+ ..base.http },
                 }
             }
 
@@ -54,7 +62,8 @@ macro_rules! limits {
         impl LimitsConfig {
             /// The same for the sandbox.
             pub(crate) fn to_limits(&self) -> Limits {
-                Limits { wall: Duration::from_millis(self.wall_ms), $($name: self.$name,)+ }
+                let http = HttpLimits { $($inner: self.$http,)+ ..HttpLimits::default() };
+                Limits { wall: Duration::from_millis(self.wall_ms), $($name: self.$name,)+ http }
             }
         }
     };
@@ -87,6 +96,13 @@ limits! {
     written_bytes: u64 = "u64", 0;
     /// Files, folders and links made in granted folders.
     created_files: u32 = "u32", 0;
+    http:
+    /// HTTP requests, refused ones included.
+    http_requests is requests: u32 = "u32";
+    /// Bytes sent over HTTP.
+    http_sent_bytes is sent_bytes: u64 = "u64";
+    /// Bytes received over HTTP.
+    http_received_bytes is received_bytes: u64 = "u64";
 }
 
 #[cfg(test)]

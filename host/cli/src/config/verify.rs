@@ -16,13 +16,14 @@ use crate::args::PluginArgs;
 use crate::command::run::read_workflow;
 use crate::component::Component;
 use crate::failure::{InFile, Result};
-use crate::{files, plugins, toml_file};
+use crate::{files, manifest, plugins, toml_file};
 
 /// Checks a configuration that was read, and returns what is doubtful. `named` is the file that the command
 /// line names.
 pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for (at, plugin) in config.plugin.iter().enumerate() {
+        problems.extend(manifest::host_problems(&plugin.hosts, &format!("/plugin/{at}/hosts")));
         let mut add = |code, field: &str, message: String| {
             problems.push(Problem::at(code, format!("/plugin/{at}{field}"), message));
         };
@@ -46,6 +47,12 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
             }
             None => {}
         }
+        for (index, secret) in plugin.secrets.iter().enumerate() {
+            if !config.secrets.contains_key(secret) {
+                let message = format!("there is no `[secrets.{secret}]`");
+                add(Code::ReferenceUnknown, &format!("/secrets/{index}"), message);
+            }
+        }
         for (index, dir) in plugin.dirs.iter().enumerate() {
             let field = format!("/dirs/{index}");
             match dir.parse::<DirGrant>() {
@@ -56,6 +63,9 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
                 Err(error) => add(error.code(), &field, error.message().to_owned()),
             }
         }
+    }
+    for (name, secret) in &config.secrets {
+        problems.extend(manifest::host_problems(&secret.hosts, &format!("/secrets/{name}/hosts")));
     }
     for (at, workflow) in config.workflow.iter().enumerate() {
         if let Err(failure) = read_workflow(&workflow.path) {

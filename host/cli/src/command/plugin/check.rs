@@ -11,7 +11,7 @@ use t2m_core::digest::Digest;
 use t2m_core::id::PluginId;
 use t2m_core::problem::{Place, Problem};
 use t2m_core::tool::ToolDescriptor;
-use t2m_sandbox::{ComponentInfo, Description, Sandbox};
+use t2m_sandbox::{Capabilities, ComponentInfo, Description, Sandbox};
 
 use crate::args::PluginArgs;
 use crate::author::findings::{self, Findings};
@@ -67,7 +67,7 @@ pub(crate) async fn check(component: &Component, sandbox: &Sandbox) -> Result<Ch
     match ComponentInfo::read(&wasm) {
         Ok(info) => {
             findings::check_outside(component, &info, size, &mut findings);
-            let loads = info.problems(true).is_empty();
+            let loads = info.problems(Capabilities::all()).is_empty();
             checked.info = Some(info);
             if loads {
                 let described = match PluginId::new(component.name()) {

@@ -18,7 +18,7 @@ use t2m_core::id::{NodeId, RunId, ToolName};
 use t2m_core::json::Limits;
 use t2m_core::tool::Reply;
 use t2m_runtime::{GivenApprovals, SystemClock};
-use t2m_sandbox::DirGrant;
+use t2m_sandbox::{DirGrant, Grants, HostRule};
 
 use super::super::run::{input_value, shorten};
 use crate::args::PluginArgs;
@@ -30,6 +30,7 @@ use crate::failure::{Failure, InFile, Result};
 use crate::files;
 use crate::out::{Out, one_line, pretty};
 use crate::plugins;
+use crate::workspace;
 
 /// Call one tool once.
 ///
@@ -55,6 +56,12 @@ pub(crate) struct Run {
     /// Grant a directory, as far as the plugin asks for directories; `DIR:rw` lets it write there
     #[arg(long = "dir", value_name = "DIR[:rw]")]
     dirs: Vec<DirGrant>,
+    /// Grant a host, as far as the plugin asks for it: `[METHOD,... ]SCHEME://HOST[:PORT][ private]`
+    #[arg(long = "host", value_name = "RULE")]
+    hosts: Vec<HostRule>,
+    /// Let the plugin keep values between calls, if it asks for that, in `.t2m` beside t2m.toml or in the current folder
+    #[arg(long)]
+    kv: bool,
     /// Approve one request, by the id that an earlier attempt printed; repeat for more
     #[arg(long, value_name = "ID")]
     approve: Vec<Digest>,
@@ -97,8 +104,10 @@ impl Run {
             Arc::new(GivenApprovals::new(self.given_approvals(), Arc::new(SystemClock)))
         };
         let limits = config.limits.to_limits();
-        let setup =
-            Setup { dirs: self.dirs.clone(), limits, policy: config.policy, approvals: Some(approvals) };
+        let keeps = self.kv && bench.asks.kv;
+        let kv = keeps.then(|| workspace::store(&config.folder, &bench.name)).transpose()?;
+        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone(), kv, ..Grants::default() };
+        let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
         let schema = loaded.tool(&self.tool).map(|tool| tool.input_schema.clone());
         let arguments = self.arguments(schema.as_ref())?;
