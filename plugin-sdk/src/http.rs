@@ -115,7 +115,7 @@ impl Request {
     ///
     /// # Errors
     /// `request-denied` if no grant covers it, `address-refused` if its name leads to a private address,
-    /// `request-invalid`, `name-unknown`, `connection-failed`, `timed-out`, `too-many-redirects` or `request-failed`.
+    /// `request-invalid`, `name-unknown`, `connection-failed`, `certificate-refused`, `timed-out`, `too-many-redirects` or `request-failed`.
     /// An answer with a status of failure is an answer; see [`Response::success`].
     pub fn send(mut self) -> Result<Response, Error> {
         let mut url = Url::parse(&self.url)?;

@@ -3,7 +3,8 @@
 //! Owns the resources of one request and the words for its errors. Refuses to be used by plugins directly: `http` is
 //! the way.
 //!
-//! INVARIANT: the body is written after the request has begun, or a full buffer would wait for ever.
+//! INVARIANT: the body is written after the request has begun, or a full buffer would wait for ever; its length is said
+//! before, and a request without one takes none, since servers commonly refuse a `GET` with an empty chunked body.
 
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
@@ -30,15 +31,25 @@ pub(crate) fn send(request: &Request, url: &Url) -> Result<Response, Error> {
         let appended = headers.append(name, value.as_bytes());
         appended.map_err(|_| invalid(&format!("the header `{name}`")))?;
     }
+    let says_length = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    if !request.body.is_empty() && !says_length {
+        let length = request.body.len().to_string();
+        headers.append("content-length", length.as_bytes()).map_err(|_| invalid("the length"))?;
+    }
     let outgoing = OutgoingRequest::new(headers);
     let scheme = if url.scheme == "https" { Scheme::Https } else { Scheme::Http };
     outgoing.set_method(&method(&request.method)).map_err(|()| invalid("the method"))?;
     outgoing.set_scheme(Some(&scheme)).map_err(|()| invalid("the scheme"))?;
     outgoing.set_authority(Some(&url.authority)).map_err(|()| invalid("the host"))?;
     outgoing.set_path_with_query(Some(&url.path)).map_err(|()| invalid("the path"))?;
-    let body = outgoing.body().map_err(|()| invalid("the body"))?;
+    let body = match request.body.is_empty() {
+        true => None,
+        false => Some(outgoing.body().map_err(|()| invalid("the body"))?),
+    };
     let coming = outgoing_handler::handle(outgoing, None).map_err(|error| failure(request, url, &error))?;
-    if write(&body, &request.body) {
+    if let Some(body) = body
+        && write(&body, &request.body)
+    {
         // An answer may come before all of the body was taken; what it says counts.
         let _ = OutgoingBody::finish(body, None);
     }
@@ -65,9 +76,6 @@ fn method(name: &str) -> Method {
 
 /// Whether all of it was taken.
 fn write(body: &OutgoingBody, bytes: &[u8]) -> bool {
-    if bytes.is_empty() {
-        return true;
-    }
     let Ok(stream) = body.write() else { return false };
     bytes.chunks(CHUNK).all(|chunk| stream.blocking_write_and_flush(chunk).is_ok())
 }
@@ -124,6 +132,11 @@ fn failure(request: &Request, url: &Url, error: &ErrorCode) -> Error {
         ErrorCode::ConnectionRefused | ErrorCode::ConnectionTerminated => {
             ("connection-failed", format!("there is no connection to `{authority}`"), true)
         }
+        ErrorCode::TlsCertificateError => (
+            "certificate-refused",
+            format!("`{authority}` doesn't prove its name by a certificate of a trusted authority"),
+            false,
+        ),
         other => ("request-failed", format!("the request to `{authority}` failed: {other:?}"), true),
     };
     Error::new(code, message).retryable(retryable)

@@ -31,10 +31,11 @@ async fn load(
     };
     let sandbox = Sandbox::with_network(config, network).unwrap();
     let hosts = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+    let env = [("GRANTED".to_owned(), "yes".to_owned())].into();
     let source = PluginSource {
         id: "web".parse().unwrap(),
         wasm: std::fs::read(env!("T2M_PLUGIN_WEB")).unwrap().into(),
-        grants: Grants { hosts, ..Grants::default() },
+        grants: Grants { hosts, env, ..Grants::default() },
         limits: Limits { wall: Duration::from_secs(10), http, ..Limits::default() },
         tool_limits: Default::default(),
         calls_per_instance: 1,
@@ -348,4 +349,15 @@ async fn what_is_not_tls_gets_no_request() {
     assert_eq!(answer, "ErrorCode::TlsProtocolError");
     assert!(server.take_seen().iter().all(|seen| !seen.contains("/private")));
     host.serves(&server).await;
+}
+
+/// P03: a guest sees the variables that were granted and no other, and a pure tool none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_sees_granted_variables_alone() {
+    assert!(std::env::vars().count() > 1);
+    let host = Host::new(&["http://127.0.0.1"]).await;
+    for (tool, expected) in [("variables", "GRANTED=yes"), ("variables_pure", "")] {
+        let value = host.call(tool, json!({})).await.unwrap().value();
+        assert_eq!(value, json!({"text": expected}), "{tool}");
+    }
 }

@@ -12,6 +12,7 @@ mod rule;
 mod secrets;
 mod send;
 
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use http::{HeaderName, Request, header};
@@ -20,6 +21,7 @@ use t2m_core::id::PluginId;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use wasmtime::component::ResourceTable;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{
     DEFAULT_FORBIDDEN_HEADERS, Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
     WasiHttpCtxView, WasiHttpHooks,
@@ -181,6 +183,20 @@ impl WasiHttpHooks for Outgoing {
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         CHUNK
+    }
+
+    fn p2_error_from_hyper(&mut self, error: &hyper::Error) -> ErrorCode {
+        tracing::debug!(target: "t2m_sandbox::http", plugin = %self.plugin, "no HTTP: {error}");
+        ErrorCode::HttpProtocolError
+    }
+
+    fn p2_error_from_tls(&mut self, error: &io::Error) -> ErrorCode {
+        tracing::warn!(target: "t2m_sandbox::http", plugin = %self.plugin, "no TLS: {error}");
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+        match inner {
+            Some(tokio_rustls::rustls::Error::InvalidCertificate(_)) => ErrorCode::TlsCertificateError,
+            _ => ErrorCode::TlsProtocolError,
+        }
     }
 }
 

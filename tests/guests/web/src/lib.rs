@@ -8,7 +8,7 @@
 // It is a guest and nothing else: without the host there is no HTTP.
 #![cfg(target_arch = "wasm32")]
 
-use t2m_plugin_sdk::{Deserialize, Error, JsonSchema, Plugin, Serialize, Tools, export};
+use t2m_plugin_sdk::{Deserialize, Error, JsonSchema, NoArguments, Plugin, Serialize, Tools, export};
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
     Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme,
@@ -113,6 +113,11 @@ fn read(response: &IncomingResponse) -> Result<Answer, String> {
     Ok(Answer { status: response.status(), headers, body: text(&bytes), error: String::new() })
 }
 
+fn variables() -> String {
+    let variables: Vec<String> = std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+    variables.join(" ")
+}
+
 struct Web;
 
 impl Plugin for Web {
@@ -120,6 +125,10 @@ impl Plugin for Web {
         tools.pure("ask_pure", "Sends a request, and says that it does nothing outside.", ask);
         tools.read("ask", "Sends a request, and says that it only looks.", ask);
         tools.external("send", "Sends a request.", ask);
+        tools.read("variables", "Lists its variables.", |_: NoArguments| Ok(variables()));
+        tools.pure("variables_pure", "Lists its variables in a tool that is pure.", |_: NoArguments| {
+            Ok(variables())
+        });
     }
 }
 
