@@ -300,7 +300,7 @@ fn plain_functions_use_granted_files_only() -> Outcome<()> {
         "{refused:?}"
     );
     let refused = tools(&["--dir", &data])?.expect_code(4)?;
-    assert!(refused.stderr.contains("set `dirs` under `[asks]`"), "{refused:?}");
+    assert!(refused.stderr.contains("set what it needs under `[asks]`"), "{refused:?}");
 
     // It is built for no WIT package of this host's, so its manifest names none.
     env.write("plugin.toml", "name = \"plain\"\nversion = \"0.1.0\"\n[asks]\ndirs = \"read-write\"\n")?;
@@ -356,12 +356,12 @@ fn what_can_not_be_served_is_refused_by_name() -> Outcome<()> {
     let env = TestEnv::new()?;
     let fetch = r#"(func (export "fetch") (param "url" string) (result (result string (error string)))
         (canon lift (core func $i "fetch") (memory $i "memory") (realloc (func $i "realloc"))))"#;
-    let http = r#"(import "wasi:http/outgoing-handler@0.2.0" (instance (export "handle" (func))))"#;
+    let sockets = r#"(import "wasi:sockets/tcp@0.2.0" (instance (export "bind" (func))))"#;
     let types = r#"(import "wasi:http/types@0.2.0" (instance (type u8) (export "code" (type (eq 0)))))"#;
     let resource = r#"(type $r (resource (rep i32))) (export $e "handle" (type $r))
         (func (export "open") (result (own $e)) (canon lift (core func $i "none")))"#;
     let table = [
-        (component(http, fetch)?, 4, "plugin-grant-missing", "wasi:http/outgoing-handler@0.2.0"),
+        (component(sockets, fetch)?, 4, "plugin-grant-missing", "wasi:sockets/tcp@0.2.0"),
         (
             component(r#"(import "some:thing/here@1.0.0" (instance (export "f" (func))))"#, fetch)?,
             6,

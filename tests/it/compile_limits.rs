@@ -7,12 +7,13 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
 use t2m_sandbox::{
     CompileLimits, Compiler, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
 };
-use t2m_tests::host_binary;
+use t2m_tests::{HostCli, Outcome, TestEnv, host_binary};
 
 /// Blocks in each other, each with a jump to any of those around it: for compilers the work grows with the square.
 fn bomb(blocks: usize) -> Vec<u8> {
@@ -91,6 +92,41 @@ async fn the_process_compiles_and_refuses() {
     let error = load(&sandbox, broken).await.unwrap_err();
     assert_eq!(error.code(), Code::PluginInvalid, "{error}");
     assert!(error.message().contains("WebAssembly translation error"), "{error}");
+}
+
+/// P02: a compiler whose parent has gone goes too, however the parent ended.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_compiler_outlives_its_parent() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    env.write("bomb.wasm", bomb(1_500))?;
+    let host = HostCli::new(&env)?.args(["plugin", "inspect", "bomb.wasm"]).start()?;
+    let until = Instant::now() + Duration::from_secs(30);
+    let of_host = |entry: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(entry.ok()?.path().join("status")).ok()?;
+        status.contains(&format!("\nPPid:\t{}\n", host.id())).then(|| status.lines().find_map(pid)).flatten()
+    };
+    let child = loop {
+        if let Some(child) = std::fs::read_dir("/proc")?.find_map(of_host) {
+            break child;
+        }
+        assert!(Instant::now() < until, "it starts no compiler");
+        std::thread::yield_now();
+    };
+    std::process::Command::new("kill").args(["-9", &host.id().to_string()]).status()?;
+    // A process that has ended and that nobody waits for is a zombie.
+    let is_there = || {
+        std::fs::read_to_string(format!("/proc/{child}/status")).is_ok_and(|text| !text.contains("State:\tZ"))
+    };
+    while is_there() {
+        assert!(Instant::now() < until, "the compiler is still there");
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+fn pid(line: &str) -> Option<u32> {
+    line.strip_prefix("Pid:\t")?.parse().ok()
 }
 
 /// P02: a program that isn't a compiler is a fault of this host, not of the plugin.

@@ -19,6 +19,7 @@ mod dispatch_order;
 mod filesystem;
 #[cfg(test)]
 mod hostile_host;
+#[cfg(test)]
 mod http_grants;
 #[cfg(test)]
 mod import;

@@ -99,10 +99,31 @@ async fn a_guest_makes_no_way_out() {
     let inside = folder.path().canonicalize().unwrap().join("inside");
     let host = Host::with_folder(&inside, Access::ReadWrite).await;
     for target in ["../secret", "..", "/", "/proc/self/root", "/dev/zero", "relative"] {
-        // The guest makes the link and reads through it; WASI makes no link that starts at the root.
+        // The guest makes the link and reads through it. Neither a link that starts at the root is made nor one
+        // with a parent in it, which others might follow.
         let read = host.text("read_through_link", &format!("{}|{target}", inside.display())).await;
         assert_eq!(read, Err(Code::ToolFailed), "{target}");
+        let made = std::fs::symlink_metadata(inside.join("made"));
+        assert_eq!(made.is_ok(), target == "relative", "{target}");
     }
+}
+
+/// P04: a named pipe or a device is not opened, so nothing waits for it; the next call is served.
+#[tokio::test]
+async fn nothing_that_may_wait_for_ever_is_opened() {
+    let folder = secret_beside();
+    let inside = folder.path().canonicalize().unwrap().join("inside");
+    let pipe = inside.join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("pipe", inside.join("to_pipe")).unwrap();
+    let host = Host::with_folder(&inside, Access::ReadWrite).await;
+    for name in ["pipe", "to_pipe"] {
+        for tool in ["read", "write"] {
+            let path = inside.join(name).display().to_string();
+            assert_eq!(host.text(tool, &path).await, Err(Code::ToolFailed), "{tool} {name}");
+        }
+    }
+    host.serves().await;
 }
 
 /// P04: a name that turns into a link while it is used never leads out.

@@ -181,7 +181,9 @@ fn over_defaults(own: Value) -> std::result::Result<Config, Problem> {
     // The embedded file matches the schema, which a test shows; compiling that takes longer than all the rest.
     let mut value = toml::from_str(DEFAULTS).map_err(|error| internal(error.to_string()))?;
     merge(&mut value, own);
-    serde_json::from_value(value).map_err(|error| internal(error.to_string()))
+    // What the schema can't say, such as the largest number of a type.
+    serde_json::from_value(value)
+        .map_err(|error| Problem::new(Code::FieldValue, Place::Whole, error.to_string()))
 }
 
 fn merge(base: &mut Value, over: Value) {

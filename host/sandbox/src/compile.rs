@@ -14,15 +14,20 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use t2m_core::code::Code;
 use wasmtime::Engine;
 
 use crate::engine;
 use crate::error::SandboxError;
 use crate::state::printable;
+
+/// How many times its processor time a compiler may take on the wall: a busy machine gives it a part of a core.
+const WALL: u32 = 5;
 
 /// Files open at once: the pipes, and what the compiler's threads need.
 const OPEN_FILES: u64 = 64;
@@ -92,7 +97,8 @@ impl Compiler {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(fault)?;
-        let talked = talk(&mut child, wasm);
+        let wall = Duration::from_secs(limits.cpu_seconds).saturating_mul(WALL);
+        let talked = talk(&mut child, wasm, wall);
         if talked.is_err() {
             // It may be waiting for what nobody reads any more. If it has ended, nothing is lost.
             let _ = child.kill();
@@ -104,12 +110,22 @@ impl Compiler {
 }
 
 /// Hands over the component; returns the code and what was said.
-fn talk(child: &mut Child, wasm: &[u8]) -> io::Result<(Vec<u8>, String)> {
+fn talk(child: &mut Child, wasm: &[u8], wall: Duration) -> io::Result<(Vec<u8>, String)> {
     let missing = || io::Error::other("it has no pipes");
     let mut input = child.stdin.take().ok_or_else(missing)?;
     let (output, errors) =
         (child.stdout.take().ok_or_else(missing)?, child.stderr.take().ok_or_else(missing)?);
+    // Nobody has waited for it yet, so the number is still its own.
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(missing)?;
+    let (done, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
+        scope.spawn(move || {
+            if ended.recv_timeout(wall) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = kill_process(process, Signal::KILL);
+            }
+        });
+        // Dropped when everything is read, which ends the watch.
+        let _done = done;
         let words = scope.spawn(move || {
             let mut words = Vec::new();
             let mut errors = errors.take(MAX_WORDS);
@@ -134,9 +150,13 @@ fn talk(child: &mut Child, wasm: &[u8]) -> io::Result<(Vec<u8>, String)> {
 fn why(status: ExitStatus, words: &str, limits: CompileLimits) -> SandboxError {
     let limit = |message: String| SandboxError::new(Code::PluginCompileLimit, message);
     match status.signal() {
-        Some(SIGXCPU | SIGKILL) => {
+        Some(SIGXCPU) => {
             limit(format!("compiling took more than {} s of processor time", limits.cpu_seconds))
         }
+        Some(SIGKILL) => limit(format!(
+            "the compiler was killed: it took more than {} s, or the machine has no more memory",
+            limits.cpu_seconds.saturating_mul(u64::from(WALL))
+        )),
         Some(SIGABRT) if words.contains("memory allocation") => {
             limit(format!("compiling took more than {} MiB of memory", limits.memory_bytes >> 20))
         }
@@ -179,6 +199,9 @@ fn confine(limits: CompileLimits) -> io::Result<()> {
     limit(Resource::Nofile, OPEN_FILES, 0)?;
     limit(Resource::Core, 0, 0)?;
     limit(Resource::Fsize, 0, 0)?;
+    // Nobody would take what it makes.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // Calls that are being served go first.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 10);

@@ -91,6 +91,26 @@ impl Files<'_> {
         self.written.add_bytes(offset.saturating_sub(size)).map_err(FsError::trap)
     }
 
+    /// Refuses named pipes and devices: opening one may wait for ever, in a thread that nothing ends. No guest can
+    /// make one, so what is found here is there when it is opened.
+    async fn refuse_what_waits(
+        &mut self,
+        folder: &Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: &str,
+    ) -> FsResult<()> {
+        let folder = Resource::new_borrow(folder.rep());
+        let waits = match self.wasi.stat_at(folder, path_flags, path.to_owned()).await {
+            Ok(about) => !matches!(
+                about.type_,
+                DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink
+            ),
+            // It isn't there, or may not be looked at: opening says which.
+            Err(_) => false,
+        };
+        if waits { Err(ErrorCode::NotPermitted.into()) } else { Ok(()) }
+    }
+
     fn counted(&mut self, stream: Resource<DynOutputStream>) -> FsResult<Resource<DynOutputStream>> {
         let inner = self.wasi.table.delete(stream)?;
         let counted: DynOutputStream = Box::new(Counted { inner, written: Arc::clone(&self.written) });
@@ -189,6 +209,7 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
+        self.refuse_what_waits(&folder, path_flags, &path).await?;
         if open_flags.contains(OpenFlags::CREATE) {
             self.written.add_name().map_err(FsError::trap)?;
         }
@@ -213,6 +234,10 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn symlink_at(&mut self, folder: Resource<Descriptor>, to: String, path: String) -> FsResult<()> {
+        // WASI doesn't follow a link out of the folder, but others who read there would.
+        if to.split('/').any(|step| step == "..") {
+            return Err(ErrorCode::NotPermitted.into());
+        }
         self.written.add_name().map_err(FsError::trap)?;
         self.wasi.symlink_at(folder, to, path).await
     }

@@ -86,7 +86,8 @@ fn text(plugin: &Described, info: &ComponentInfo, contracts: &Contracts) -> Stri
         }
     }
     for out in &plugin.left_out {
-        lines.push(one_line(&format!("{}  (no tool)\n  {}", out.function, out.reason)));
+        lines.push(one_line(&format!("{}  (no tool)", out.function)));
+        lines.push(one_line(&format!("  {}", out.reason)));
     }
     lines.join("\n")
 }
