@@ -417,3 +417,32 @@ fn inference_is_measured_on_both_kinds_of_data() -> Outcome<()> {
     assert!(HostCli::new(&env)?.args(args).output()?.expect_code(3)?.stderr.contains("line 1"));
     Ok(())
 }
+
+/// P03: what a plugin asks for, has and lacks is shown by name, without a value.
+#[test]
+fn grants_are_shown_with_what_is_missing() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    env.write("data/file", "")?;
+    env.write(
+        "t2m.toml",
+        "[[plugin]]\nname = \"files\"\ndirs = [\"data\"]\n[[plugin]]\nname = \"fetch\"\n[[plugin]]\nname = \"math\"\n",
+    )?;
+    let shown =
+        HostCli::new(&env)?.args(["--format", "json", "tools", "--why"]).output()?.success()?.json()?;
+    let of = |at: usize, kind: &str, what: &str| shown[at]["grants"][kind][what].clone();
+    assert_eq!(of(0, "directories", "asked"), json!(["to read and write"]), "{shown}");
+    assert_eq!(of(0, "directories", "lacks"), json!([]), "{shown}");
+    assert!(
+        of(0, "directories", "has")[0].as_str().is_some_and(|dir| dir.ends_with("data (to read)")),
+        "{shown}"
+    );
+    assert_eq!(of(1, "hosts", "has"), json!([]), "{shown}");
+    assert_eq!(of(1, "hosts", "lacks"), json!(["any; `--host RULE` grants one"]), "{shown}");
+    assert_eq!(shown[2], json!({"plugin": "math", "grants": {}}));
+    let text = HostCli::new(&env)?
+        .args(["tools", "--why", "--tool", "math", "--dir", "data"])
+        .output()?
+        .success()?;
+    assert!(text.stdout.contains("allowed but not asked for"), "{text:?}");
+    Ok(())
+}

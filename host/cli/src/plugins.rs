@@ -231,6 +231,24 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
     Ok(loaded)
 }
 
+/// What a plugin asks for, is allowed and has.
+pub(crate) struct Granted {
+    pub(crate) name: PluginId,
+    pub(crate) asks: Asks,
+    pub(crate) allowed: Grants,
+    pub(crate) has: Grants,
+}
+
+/// The grants of the chosen plugins, as loading would give them. Nothing is loaded.
+pub(crate) fn granted(args: &PluginArgs, config: &Config) -> Result<Vec<Granted>> {
+    let granted = |chosen: Chosen| {
+        let allowed = chosen.allowed.with(args, config, &chosen.name, &chosen.asks)?;
+        let has = chosen.asks.granted(allowed.clone());
+        Ok(Granted { name: chosen.name, asks: chosen.asks, allowed, has })
+    };
+    choose(args, config)?.into_iter().map(granted).collect()
+}
+
 /// What a plugin offers, found without granting it anything.
 pub(crate) struct Described {
     pub(crate) name: PluginId,

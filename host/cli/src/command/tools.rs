@@ -4,6 +4,8 @@
 //!
 //! **Invariant:** the policy shown is the one that runs use.
 
+mod why;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -22,10 +24,14 @@ use crate::plugins;
 #[command(after_help = "Examples:
   t2m-host tools
   t2m-host tools --tool math --format json
-  t2m-host tools --tool ./my-plugin")]
+  t2m-host tools --tool ./my-plugin
+  t2m-host tools --why --dir notes")]
 pub(crate) struct Tools {
     /// Only tools whose name contains this
     filter: Option<String>,
+    /// Show what each plugin asks for, has and lacks instead
+    #[arg(long, conflicts_with = "filter")]
+    why: bool,
     /// Reviewed contracts; they win over those of `t2m.contracts.json` beside the configuration
     #[arg(long, value_name = "FILE")]
     contracts: Option<PathBuf>,
@@ -45,6 +51,11 @@ fn first_sentence(description: &str) -> String {
 
 impl Tools {
     pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
+        if self.why {
+            let granted = plugins::granted(&self.plugins, &config)?;
+            out.data(|| why::text(&granted), || why::machine(&granted));
+            return Ok(Exit::Done);
+        }
         let contracts = contracts::default_contracts(named, self.contracts.as_deref())?;
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let described = plugins::describe(&sandbox, &self.plugins, &config).await?;
