@@ -15,7 +15,7 @@ use t2m_core::contract::{Contract, Contracts, Review};
 use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
 use t2m_core::effect::Effect;
 use t2m_core::policy::{Action, Policy};
-use t2m_sandbox::{Access, DirGrant, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig};
+use t2m_sandbox::{Access, DirGrant, Grants, Plugin, PluginSource, Sandbox, SandboxConfig};
 
 fn dispatcher(plugin: &Arc<Plugin>) -> Arc<Dispatcher> {
     let mut contracts = Contracts::default();
@@ -93,12 +93,11 @@ fn calls(criterion: &mut Criterion) {
         let sandbox = Sandbox::new(config).expect("a sandbox");
         let grant = DirGrant { path: folder.path().into(), access: Access::ReadOnly };
         let source = PluginSource {
-            id: "guest".parse().expect("a plugin name"),
-            wasm: std::fs::read(case.wasm).expect("the guest").into(),
             grants: Grants { dirs: if case.folder { vec![grant] } else { vec![] }, ..Grants::default() },
-            limits: Limits::default(),
-            tool_limits: Default::default(),
-            calls_per_instance: 1,
+            ..PluginSource::new(
+                "guest".parse().expect("a plugin name"),
+                std::fs::read(case.wasm).expect("the guest").into(),
+            )
         };
         let plugin = runtime.block_on(sandbox.load(source)).expect("the guest loads");
         let dispatcher = dispatcher(&plugin);

@@ -444,5 +444,8 @@ fn grants_are_shown_with_what_is_missing() -> Outcome<()> {
         .output()?
         .success()?;
     assert!(text.stdout.contains("allowed but not asked for"), "{text:?}");
+    let kept =
+        HostCli::new(&env)?.args(["tools", "--why", "--tool", "memory", "--kv"]).output()?.success()?;
+    assert!(kept.stdout.contains("has one of its own") && !env.work().join(".t2m").exists(), "{kept:?}");
     Ok(())
 }

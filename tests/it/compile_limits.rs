@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
-use t2m_sandbox::{
-    CompileLimits, Compiler, Grants, Limits, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
-};
+use t2m_sandbox::{CompileLimits, Compiler, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError};
 use t2m_tests::{HostCli, Outcome, TestEnv, host_binary};
 
 /// Blocks in each other, each with a jump to any of those around it: for compilers the work grows with the square.
@@ -44,17 +42,7 @@ fn sandbox(compile: CompileLimits) -> Sandbox {
 }
 
 async fn load(sandbox: &Sandbox, wasm: Vec<u8>) -> Result<Arc<Plugin>, SandboxError> {
-    let (id, wasm) = ("plugin".parse().unwrap(), wasm.into());
-    sandbox
-        .load(PluginSource {
-            id,
-            wasm,
-            grants: Grants::default(),
-            limits: Limits::default(),
-            tool_limits: Default::default(),
-            calls_per_instance: 1,
-        })
-        .await
+    sandbox.load(PluginSource::new("plugin".parse().unwrap(), wasm.into())).await
 }
 
 fn math() -> Vec<u8> {

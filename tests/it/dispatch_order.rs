@@ -15,7 +15,7 @@ use t2m_core::event::{Event, Stage, StageOutcome};
 use t2m_core::guard::{GuardRequest, GuardVerdict};
 use t2m_core::policy::{Action, Policy};
 use t2m_core::workflow::{Expr, Node, Provenance, Workflow, verify};
-use t2m_sandbox::{Access, DirGrant, Grants, Limits, PluginSource, Sandbox, SandboxConfig};
+use t2m_sandbox::{Access, DirGrant, Grants, PluginSource, Sandbox, SandboxConfig};
 use t2m_tests::cache_dir;
 
 struct Says(GuardVerdict);
@@ -71,16 +71,11 @@ async fn run(change: impl FnOnce(&mut Case, &str)) -> Ran {
     change(&mut case, &target_text);
 
     let config = SandboxConfig { cache_dir: Some(cache_dir()), slots: 4, ..SandboxConfig::default() };
+    let wasm = std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap();
+    let dirs = vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadWrite }];
     let source = PluginSource {
-        id: "hostile".parse().unwrap(),
-        wasm: std::fs::read(env!("T2M_PLUGIN_HOSTILE")).unwrap().into(),
-        grants: Grants {
-            dirs: vec![DirGrant { path: folder.path().to_owned(), access: Access::ReadWrite }],
-            ..Grants::default()
-        },
-        limits: Limits::default(),
-        tool_limits: Default::default(),
-        calls_per_instance: 1,
+        grants: Grants { dirs, ..Grants::default() },
+        ..PluginSource::new("hostile".parse().unwrap(), wasm.into())
     };
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let mut contracts = Contracts::default();

@@ -1,4 +1,4 @@
-//! A host with the hostile guest, for the tests of the sandbox.
+//! A host with one guest, mostly the hostile one, for the tests of the sandbox.
 //!
 //! Owns setting it up and calling it. Refuses to expect anything.
 //!
@@ -51,18 +51,11 @@ pub(crate) async fn load_bytes(
     grants: Grants,
     limits: Limits,
 ) -> Result<Arc<Plugin>, SandboxError> {
-    let source = PluginSource {
-        id: "hostile".parse().unwrap(),
-        wasm: wasm.into(),
-        grants,
-        limits,
-        tool_limits: Default::default(),
-        calls_per_instance: 1,
-    };
-    sandbox.load(source).await
+    let id = "hostile".parse().unwrap();
+    sandbox.load(PluginSource { grants, limits, ..PluginSource::new(id, wasm.into()) }).await
 }
 
-/// A host with the hostile plugin, reviewed, every effect allowed.
+/// A host with a plugin, reviewed, every effect allowed.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) dispatcher: Arc<Dispatcher>,

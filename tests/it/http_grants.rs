@@ -1,52 +1,39 @@
 //! A guest that sends what it is told to, against granted hosts.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use t2m_core::code::Code;
-use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{CallError, CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
-use t2m_core::effect::Effect;
+use t2m_core::dispatch::{CallError, CallRequest, Origin};
 use t2m_core::id::ToolName;
-use t2m_core::policy::{Action, Policy};
 use t2m_core::tool::Reply;
 use t2m_sandbox::{
-    Grants, HttpLimits, Limits, Network, Plugin, PluginSource, Sandbox, SandboxConfig, SandboxError,
-    SystemNetwork,
+    Grants, HttpLimits, Limits, Network, Plugin, PluginSource, Sandbox, SandboxError, SystemNetwork,
 };
 use t2m_tests::web::{ScriptedNetwork, WebServer};
+
+use crate::hostile_host::{self, config};
 
 async fn load(
     network: Arc<dyn Network>,
     rules: &[&str],
     http: HttpLimits,
 ) -> Result<Arc<Plugin>, SandboxError> {
-    let config = SandboxConfig {
-        cache_dir: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("sandbox-cache")),
-        slots: 4,
-        ..SandboxConfig::default()
-    };
-    let sandbox = Sandbox::with_network(config, network).unwrap();
+    let sandbox = Sandbox::with_network(config(), network).unwrap();
     let hosts = rules.iter().map(|rule| rule.parse().unwrap()).collect();
     let env = [("GRANTED".to_owned(), "yes".to_owned())].into();
+    let wasm = std::fs::read(env!("T2M_PLUGIN_WEB")).unwrap();
     let source = PluginSource {
-        id: "web".parse().unwrap(),
-        wasm: std::fs::read(env!("T2M_PLUGIN_WEB")).unwrap().into(),
         grants: Grants { hosts, env, ..Grants::default() },
         limits: Limits { wall: Duration::from_secs(10), http, ..Limits::default() },
-        tool_limits: Default::default(),
-        calls_per_instance: 1,
+        ..PluginSource::new("web".parse().unwrap(), wasm.into())
     };
     sandbox.load(source).await
 }
 
-/// A host with the guest, reviewed, every effect allowed.
-struct Host {
-    dispatcher: Arc<Dispatcher>,
-}
+/// A host with the guest.
+struct Host(hostile_host::Host);
 
 impl Host {
     async fn new(rules: &[&str]) -> Host {
@@ -54,31 +41,11 @@ impl Host {
     }
 
     async fn with(network: Arc<dyn Network>, rules: &[&str], http: HttpLimits) -> Host {
-        let plugin = load(network, rules, http).await.unwrap();
-        let mut contracts = Contracts::default();
-        for tool in plugin.tools() {
-            let mut contract = Contract::candidate(tool, plugin.digest());
-            let digest = contract.digest();
-            contract.review = Some(Review { by: "test".into(), at: "2026-01-01T00:00:00Z".into(), digest });
-            contracts.insert(contract);
-        }
-        let registry = Registry::build([plugin.registration(Trust::External)], &contracts).unwrap();
-        let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
-        let policy = Policy { effects, ..Policy::default() };
-        Host { dispatcher: Dispatcher::new(DispatcherParts { policy, ..DispatcherParts::new(registry) }) }
+        Host(hostile_host::Host::of(&load(network, rules, http).await.unwrap()))
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Result<Reply, CallError> {
-        let request = CallRequest {
-            origin: Origin::Direct,
-            run: "run".parse().unwrap(),
-            node: "node".parse().unwrap(),
-            attempt: 1,
-            tool: ToolName::new(tool).unwrap(),
-            arguments,
-            timeout: None,
-        };
-        self.dispatcher.dispatch(request).await
+        self.0.call_with("run", tool, arguments).await
     }
 
     /// What the guest was answered: the status and the body, or the name of the error.
@@ -333,9 +300,9 @@ async fn a_server_that_misbehaves_is_given_up() {
         arguments: asked("/slow"),
         timeout: Some(Duration::from_millis(300)),
     };
-    assert_eq!(host.dispatcher.dispatch(request.clone()).await.unwrap_err().code, Code::SandboxTimeout);
+    assert_eq!(host.0.dispatcher.dispatch(request.clone()).await.unwrap_err().code, Code::SandboxTimeout);
     request.arguments = asked("/silent");
-    assert_eq!(host.dispatcher.dispatch(request).await.unwrap_err().code, Code::SandboxTimeout);
+    assert_eq!(host.0.dispatcher.dispatch(request).await.unwrap_err().code, Code::SandboxTimeout);
     host.serves(&server).await;
 }
 

@@ -4,58 +4,36 @@
 //!
 //! **Invariant:** nothing here depends on which thread an instance was left on.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use t2m_core::code::Code;
-use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{CallError, CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
-use t2m_core::id::ToolName;
+use t2m_core::dispatch::CallError;
 use t2m_core::tool::{Reply, Usage};
-use t2m_sandbox::{Access, DirGrant, Grants, Limits, PluginSource, Sandbox, SandboxConfig, SandboxError};
+use t2m_sandbox::{Access, DirGrant, Grants, Limits, PluginSource, Sandbox, SandboxError};
 
-struct Host {
-    dispatcher: Arc<Dispatcher>,
-}
+use crate::hostile_host::{self, config};
+
+/// A host with the guest that remembers.
+struct Host(hostile_host::Host);
 
 fn source(calls_per_instance: u32, grants: Grants) -> PluginSource {
+    let wasm = std::fs::read(env!("T2M_PLUGIN_COUNTER")).unwrap();
     PluginSource {
-        id: "counter".parse().unwrap(),
-        wasm: std::fs::read(env!("T2M_PLUGIN_COUNTER")).unwrap().into(),
         grants,
         // Enough for the most rounds below once, not twice.
         limits: Limits { fuel: 30_000_000, ..Limits::default() },
-        tool_limits: Default::default(),
         calls_per_instance,
+        ..PluginSource::new("counter".parse().unwrap(), wasm.into())
     }
 }
 
 async fn load(source: PluginSource) -> Result<Host, SandboxError> {
-    let sandbox = Sandbox::new(SandboxConfig { slots: 2, ..SandboxConfig::default() })?;
-    let plugin = sandbox.load(source).await?;
-    let mut contracts = Contracts::default();
-    for tool in plugin.tools() {
-        let mut contract = Contract::candidate(tool, plugin.digest());
-        let (by, at) = ("test".into(), "2026-01-01T00:00:00Z".into());
-        contract.review = Some(Review { by, at, digest: contract.digest() });
-        contracts.insert(contract);
-    }
-    let registry = Registry::build([plugin.registration(Trust::External)], &contracts).unwrap();
-    Ok(Host { dispatcher: Dispatcher::new(DispatcherParts::new(registry)) })
+    let plugin = Sandbox::new(config())?.load(source).await?;
+    Ok(Host(hostile_host::Host::of(&plugin)))
 }
 
 impl Host {
     async fn call(&self, tool: &str, rounds: u32) -> Result<Reply, CallError> {
-        let request = CallRequest {
-            origin: Origin::Direct,
-            run: "run".parse().unwrap(),
-            node: "node".parse().unwrap(),
-            attempt: 1,
-            tool: ToolName::new(tool).unwrap(),
-            arguments: json!({"rounds": rounds}),
-            timeout: None,
-        };
-        self.dispatcher.dispatch(request).await
+        self.0.call_with("run", tool, json!({"rounds": rounds})).await
     }
 
     async fn count(&self, rounds: u32) -> (u64, Usage) {

@@ -12,7 +12,7 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::trace;
 use t2m_core::workflow::{bind_inputs, verify};
 use t2m_runtime::{Cancel, MemoryJournal, RunOptions, run};
-use t2m_sandbox::{Grants, Limits, PluginSource, Sandbox, SandboxConfig};
+use t2m_sandbox::{PluginSource, Sandbox, SandboxConfig};
 use t2m_tests::{cache_dir, data_dir};
 
 /// How many programs of the public set are run.
@@ -79,14 +79,8 @@ fn rounds_to(result: f64, answer: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn compiled_programs_give_the_answers_of_the_set() {
     let config = SandboxConfig { cache_dir: Some(cache_dir()), slots: 8, ..SandboxConfig::default() };
-    let source = PluginSource {
-        id: "math".parse().unwrap(),
-        wasm: std::fs::read(env!("T2M_PLUGIN_MATH")).unwrap().into(),
-        grants: Grants::default(),
-        limits: Limits::default(),
-        tool_limits: Default::default(),
-        calls_per_instance: 1,
-    };
+    let wasm = std::fs::read(env!("T2M_PLUGIN_MATH")).unwrap();
+    let source = PluginSource::new("math".parse().unwrap(), wasm.into());
     let plugin = Sandbox::new(config).unwrap().load(source).await.unwrap();
     let registry = Registry::build([plugin.registration(Trust::BuiltIn)], &Contracts::default()).unwrap();
     let dispatcher = Dispatcher::new(DispatcherParts::new(registry));

@@ -94,12 +94,10 @@ async fn a_tool_has_limits_of_its_own() {
     let load = |tool: &str| {
         let own = Limits { fuel: 50_000_000, log_bytes: 1, ..Limits::default() };
         sandbox.load(PluginSource {
-            id: "hostile".parse().unwrap(),
-            wasm: hostile().into(),
             grants: grant(folder.path(), Access::ReadOnly),
             limits: short_wall(),
             tool_limits: [(ToolName::new(tool).unwrap(), own)].into(),
-            calls_per_instance: 1,
+            ..PluginSource::new("hostile".parse().unwrap(), hostile().into())
         })
     };
     let host = Host::of(&load("loop").await.unwrap());
@@ -124,13 +122,11 @@ async fn hostile_calls_in_any_order_leave_nothing() {
     };
     let grants = grant(folder.path(), Access::ReadWrite);
     let source = PluginSource {
-        id: "hostile".parse().unwrap(),
-        wasm: hostile().into(),
         grants,
         limits,
         // The call that has to be served may take as long as a busy machine likes.
         tool_limits: [(ToolName::new("echo").unwrap(), Limits::default())].into(),
-        calls_per_instance: 1,
+        ..PluginSource::new("hostile".parse().unwrap(), hostile().into())
     };
     let plugin = sandbox.load(source).await.unwrap();
     let host = Host::of(&plugin);

@@ -143,6 +143,17 @@ impl Allowed {
         Allowed { dirs, hosts, secrets: plugin.secrets.clone(), kv: plugin.kv, env: plugin.env.clone() }
     }
 
+    /// Directories and hosts, with those of the command line. Nothing is opened.
+    fn places(&self, args: &PluginArgs) -> Result<Grants> {
+        let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
+        let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
+        Ok(Grants {
+            dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
+            hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
+            ..Grants::default()
+        })
+    }
+
     /// With what the command line allows every plugin. Secrets that aren't asked for aren't read.
     fn with(&self, args: &PluginArgs, config: &Config, name: &PluginId, asks: &Asks) -> Result<Grants> {
         let env = self.env.iter().chain(&args.env).filter(|name| asks.env.contains(name));
@@ -150,14 +161,11 @@ impl Allowed {
         let keeps = asks.kv && (self.kv || args.kv);
         let secrets = self.secrets.iter().filter(|name| asks.asks_for_secret(name));
         let secrets = secrets.map(|name| config::secrets::read(config, name));
-        let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
-        let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
         Ok(Grants {
-            dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
-            hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
             secrets: secrets.collect::<Result<_>>()?,
             env: env.collect::<Result<_>>()?,
             kv: keeps.then(|| workspace::store(&config.folder, name)).transpose()?,
+            ..self.places(args)?
         })
     }
 }
@@ -235,16 +243,23 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
 pub(crate) struct Granted {
     pub(crate) name: PluginId,
     pub(crate) asks: Asks,
+    /// Directories and hosts.
     pub(crate) allowed: Grants,
     pub(crate) has: Grants,
+    /// What is allowed by name, and whether it may keep values.
+    pub(crate) secrets: Vec<String>,
+    pub(crate) env: Vec<String>,
+    pub(crate) kv: bool,
 }
 
-/// The grants of the chosen plugins, as loading would give them. Nothing is loaded.
+/// The grants of the chosen plugins, as loading would give them. Nothing is loaded, read or made.
 pub(crate) fn granted(args: &PluginArgs, config: &Config) -> Result<Vec<Granted>> {
     let granted = |chosen: Chosen| {
-        let allowed = chosen.allowed.with(args, config, &chosen.name, &chosen.asks)?;
-        let has = chosen.asks.granted(allowed.clone());
-        Ok(Granted { name: chosen.name, asks: chosen.asks, allowed, has })
+        let Chosen { name, asks, allowed: own, .. } = chosen;
+        let allowed = own.places(args)?;
+        let has = asks.granted(allowed.clone());
+        let env = own.env.iter().chain(&args.env).cloned().collect();
+        Ok(Granted { name, asks, allowed, has, secrets: own.secrets, env, kv: own.kv || args.kv })
     };
     choose(args, config)?.into_iter().map(granted).collect()
 }

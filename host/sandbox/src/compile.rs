@@ -61,7 +61,7 @@ impl Default for CompileLimits {
 }
 
 /// The program that compiles a component: it has to call [`compile_component`] with its standard input and output, and
-/// with the limits `--cpu-seconds N --memory-bytes N --wasm-bytes N` that are added to its arguments.
+/// with the limits `--cpu-seconds=N --memory-bytes=N --wasm-bytes=N` that are added to its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
     /// The program, usually the one that runs.
@@ -71,12 +71,12 @@ pub struct Compiler {
 }
 
 impl CompileLimits {
-    fn arguments(self) -> [String; 6] {
-        let option = |name: &str, number: String| [format!("--{name}"), number];
-        let [cpu, cpu_seconds] = option("cpu-seconds", self.cpu_seconds.to_string());
-        let [memory, memory_bytes] = option("memory-bytes", self.memory_bytes.to_string());
-        let [wasm, wasm_bytes] = option("wasm-bytes", self.wasm_bytes.to_string());
-        [cpu, cpu_seconds, memory, memory_bytes, wasm, wasm_bytes]
+    fn arguments(self) -> [String; 3] {
+        [
+            format!("--cpu-seconds={}", self.cpu_seconds),
+            format!("--memory-bytes={}", self.memory_bytes),
+            format!("--wasm-bytes={}", self.wasm_bytes),
+        ]
     }
 }
 

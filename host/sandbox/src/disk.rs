@@ -56,8 +56,8 @@ impl Written {
         add(&self.bytes, more, self.most_bytes)
     }
 
-    fn add_name(&self) -> wasmtime::Result<()> {
-        add(&self.names, 1, self.most_names)
+    fn add_name(&self) -> FsResult<()> {
+        add(&self.names, 1, self.most_names).map_err(FsError::trap)
     }
 }
 
@@ -211,13 +211,13 @@ impl HostDescriptor for Files<'_> {
     ) -> FsResult<Resource<Descriptor>> {
         self.refuse_what_waits(&folder, path_flags, &path).await?;
         if open_flags.contains(OpenFlags::CREATE) {
-            self.written.add_name().map_err(FsError::trap)?;
+            self.written.add_name()?;
         }
         self.wasi.open_at(folder, path_flags, path, open_flags, flags).await
     }
 
     async fn create_directory_at(&mut self, folder: Resource<Descriptor>, path: String) -> FsResult<()> {
-        self.written.add_name().map_err(FsError::trap)?;
+        self.written.add_name()?;
         self.wasi.create_directory_at(folder, path).await
     }
 
@@ -229,7 +229,7 @@ impl HostDescriptor for Files<'_> {
         new_folder: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        self.written.add_name().map_err(FsError::trap)?;
+        self.written.add_name()?;
         self.wasi.link_at(folder, path_flags, path, new_folder, new_path).await
     }
 
@@ -238,7 +238,7 @@ impl HostDescriptor for Files<'_> {
         if to.split('/').any(|step| step == "..") {
             return Err(ErrorCode::NotPermitted.into());
         }
-        self.written.add_name().map_err(FsError::trap)?;
+        self.written.add_name()?;
         self.wasi.symlink_at(folder, to, path).await
     }
 

@@ -6,17 +6,11 @@
 //!
 //! ```no_run
 //! # async fn demo() -> Result<(), t2m_sandbox::SandboxError> {
-//! use t2m_sandbox::{Grants, Limits, PluginSource, Sandbox, SandboxConfig};
+//! use t2m_sandbox::{PluginSource, Sandbox, SandboxConfig};
 //!
 //! let sandbox = Sandbox::new(SandboxConfig::default())?;
-//! let source = PluginSource {
-//!     id: "math".parse().expect("a plugin name"),
-//!     wasm: std::fs::read("math.wasm").expect("a file").into(),
-//!     grants: Grants::default(),
-//!     limits: Limits::default(),
-//!     tool_limits: Default::default(),
-//!     calls_per_instance: 1,
-//! };
+//! let wasm = std::fs::read("math.wasm").expect("a file");
+//! let source = PluginSource::new("math".parse().expect("a plugin name"), wasm.into());
 //! let plugin = sandbox.load(source).await?;
 //! println!("{} tools", plugin.tools().len());
 //! # Ok(()) }

@@ -48,6 +48,14 @@ pub struct PluginSource {
     pub calls_per_instance: u32,
 }
 
+impl PluginSource {
+    /// A component with the usual limits and without grants.
+    pub fn new(id: PluginId, wasm: Arc<[u8]>) -> PluginSource {
+        let (grants, limits, tool_limits) = (Grants::default(), Limits::default(), BTreeMap::new());
+        PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance: 1 }
+    }
+}
+
 /// What a call of a plugin needs, on whichever thread it runs.
 pub(crate) struct Linked {
     pub(crate) shared: Arc<Shared>,
@@ -167,9 +175,7 @@ pub(crate) async fn describe(
     id: PluginId,
     wasm: Arc<[u8]>,
 ) -> Result<Description, SandboxError> {
-    let (grants, limits) = (Grants::default(), Limits::default());
-    let source =
-        PluginSource { id, wasm, grants, limits, tool_limits: BTreeMap::new(), calls_per_instance: 1 };
+    let source = PluginSource::new(id, wasm);
     let (plugin, call::Described { usage, time, .. }) = open(shared, source, Capabilities::all()).await?;
     let left_out = plugin.left_out().to_vec();
     let Plugin { digest, sdk, tools, .. } = plugin;

@@ -58,12 +58,9 @@ impl Bench {
         let grants = self.asks.granted(setup.allowed);
         let reads_only = plugins::reads_only(&grants.dirs);
         let source = PluginSource {
-            id: self.name.clone(),
-            wasm: Arc::clone(&self.wasm),
             grants,
             limits: setup.limits,
-            tool_limits: Default::default(),
-            calls_per_instance: 1,
+            ..PluginSource::new(self.name.clone(), Arc::clone(&self.wasm))
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {
             let hint = plugins::grant_hint(&error, &self.asks, given, "");

@@ -8,7 +8,7 @@
 use serde_json::Value;
 
 use super::Kept;
-use super::index::{hashes, member_hash, mix};
+use super::index::{hashes, list_hash, member_hash, mix, object_hash, text_hash};
 use super::infer::parts;
 
 /// Bits of the filter for each call, and the fewest and the most.
@@ -37,14 +37,14 @@ impl Asked {
     fn ask(&mut self, value: &Value) -> u64 {
         let (typed, loose) = match value {
             Value::Object(map) => {
-                let sum = map
-                    .iter()
-                    .fold(0u64, |sum, (key, value)| sum.wrapping_add(member_hash(key, self.ask(value))));
-                (mix(5, sum), mix(5, sum))
+                let sum = map.iter().fold(0u64, |sum, (key, value)| {
+                    sum.wrapping_add(member_hash(text_hash(key), self.ask(value)))
+                });
+                (object_hash(sum), object_hash(sum))
             }
             Value::Array(list) => {
                 let sum = list.iter().fold(0, |sum, value| mix(sum, self.ask(value)));
-                (mix(6, sum), mix(6, sum))
+                (list_hash(sum), list_hash(sum))
             }
             Value::String(text) => {
                 parts::each(text, &mut |hash| self.add(hash));

@@ -262,9 +262,8 @@ impl<'t> Index<'t> {
                 let alone = below.alone && map.len() == 1;
                 for (key, child) in map {
                     let key_hash = text_hash(key);
-                    let loose = spelled_number(key).map_or(key_hash, |number| number_hash(&number));
                     if below.source != INPUTS
-                        && self.asked.holds(loose)
+                        && self.asked.holds(loose_of(key, key_hash))
                         && let Some(kind) = keys::kind_of(map, key)
                     {
                         self.keyed.push(KeyPlace { place: below.parent, key, kind });
@@ -272,9 +271,9 @@ impl<'t> Index<'t> {
                     let below = Here { step: Way::Key, key: Some(key), around: below.name, alone, ..below };
                     let (hash, below) = self.walk(child, below, texts, given);
                     echo = both(echo, below);
-                    sum = sum.wrapping_add(stir(key_hash, hash));
+                    sum = sum.wrapping_add(member_hash(key_hash, hash));
                 }
-                (mix(5, sum), echo)
+                (object_hash(sum), echo)
             }
             Value::Array(list) => {
                 for (index, child) in list.iter().enumerate() {
@@ -283,7 +282,7 @@ impl<'t> Index<'t> {
                     echo = both(echo, below);
                     sum = mix(sum, hash);
                 }
-                (mix(6, sum), echo)
+                (list_hash(sum), echo)
             }
             _ => (0, None),
         }
@@ -524,8 +523,18 @@ pub(super) fn mix(a: u64, b: u64) -> u64 {
     stir(stir(9, a), b)
 }
 
-pub(super) fn member_hash(key: &str, value: u64) -> u64 {
-    stir(text_hash(key), value)
+/// A hash of a member of an object, of those of its key and value. Those of all members are added up.
+pub(super) fn member_hash(key: u64, value: u64) -> u64 {
+    stir(key, value)
+}
+
+pub(super) fn object_hash(members: u64) -> u64 {
+    mix(5, members)
+}
+
+/// A hash of a list, of those of its items mixed one after the other.
+pub(super) fn list_hash(items: u64) -> u64 {
+    mix(6, items)
 }
 
 fn bytes_hash(tag: u64, bytes: &[u8]) -> u64 {
@@ -587,23 +596,24 @@ fn typed_hash(value: &Value) -> u64 {
         Value::Bool(flag) => stir(1, u64::from(*flag)),
         Value::Number(number) => number_hash(number),
         Value::String(text) => text_hash(text),
-        Value::Array(list) => mix(6, list.iter().fold(0, |sum, item| mix(sum, typed_hash(item)))),
+        Value::Array(list) => list_hash(list.iter().fold(0, |sum, item| mix(sum, typed_hash(item)))),
         Value::Object(map) => hash_of(map),
     }
 }
 
 /// A hash of an object's content.
 pub(super) fn hash_of(map: &Map<String, Value>) -> u64 {
-    let sum =
-        map.iter().fold(0u64, |sum, (key, value)| sum.wrapping_add(member_hash(key, typed_hash(value))));
-    mix(5, sum)
+    let sum = map
+        .iter()
+        .fold(0u64, |sum, (key, value)| sum.wrapping_add(member_hash(text_hash(key), typed_hash(value))));
+    object_hash(sum)
 }
 
 /// The hash of [`typed_hash`] and that of [`loose_hash`].
 pub(super) fn hashes(value: &Value) -> (u64, u64) {
     let typed = typed_hash(value);
     let loose = match value {
-        Value::String(text) => spelled_number(text).map_or(typed, |number| number_hash(&number)),
+        Value::String(text) => loose_of(text, typed),
         _ => typed,
     };
     (typed, loose)
@@ -619,10 +629,12 @@ pub(super) fn loose_hash(value: &Value) -> u64 {
 
 /// The same for a text.
 pub(super) fn loose_text(text: &str) -> u64 {
-    match spelled_number(text) {
-        Some(number) => number_hash(&number),
-        None => text_hash(text),
-    }
+    loose_of(text, text_hash(text))
+}
+
+/// The same, of a text's own hash.
+fn loose_of(text: &str, hash: u64) -> u64 {
+    spelled_number(text).map_or(hash, |number| number_hash(&number))
 }
 
 /// The number that a whole text spells.

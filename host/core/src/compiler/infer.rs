@@ -180,9 +180,15 @@ pub(super) fn infer(
     formula::give_use(kept, &mut all, |id| state.numbers.get(id).copied());
     formula::doubt_inputs(kept, &mut all);
     let numbers = &state.numbers;
-    all.par_iter_mut().zip(kept).with_min_len(MANY_EVENTS).for_each(|(inferred, kept)| {
+    let finish = |(inferred, kept): (&mut Inferred, &Kept<'_>)| {
         inferred.finish(&kept.event.arguments, |id| numbers.get(id).copied());
-    });
+    };
+    // The first parallel loop starts threads, which a short recording has no use for.
+    if kept.len() < MANY_EVENTS {
+        all.iter_mut().zip(kept).for_each(finish);
+    } else {
+        all.par_iter_mut().zip(kept).for_each(finish);
+    }
     Ok((all, state.index.keyed(|node| state.source(node))))
 }
 

@@ -76,8 +76,7 @@ pub(super) fn self_check(
         Source::Input(name) => inputs.get(name),
         Source::Node(id) => results.get(id.as_str()).copied(),
     };
-    let nodes = positions.par_iter().zip(&workflow.nodes).with_min_len(MANY_EVENTS);
-    let problems = nodes.filter_map(|(position, node)| {
+    let fault = |(position, node): (&usize, &Node)| {
         let recorded = node.recorded.as_ref().map(|recorded| &recorded.arguments);
         let message = match recorded.map(|recorded| makes_members(&node.arguments, recorded, &start)) {
             Some(Ok(true)) => return None,
@@ -86,8 +85,14 @@ pub(super) fn self_check(
         };
         let at = format!("{}/arguments", item("/events", *position));
         Some(Problem::at(Code::CompileMismatch, at, message))
-    });
-    Problems::from_list(problems.collect())
+    };
+    let nodes = &workflow.nodes;
+    let problems = if nodes.len() < MANY_EVENTS {
+        positions.iter().zip(nodes).filter_map(fault).collect()
+    } else {
+        positions.par_iter().zip(nodes).filter_map(fault).collect()
+    };
+    Problems::from_list(problems)
 }
 
 /// The recorded result of each node.

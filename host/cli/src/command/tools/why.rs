@@ -3,7 +3,7 @@
 //! Owns showing the meeting of `plugin.toml` with what the operator allows. Refuses to decide it: `Asks::granted`
 //! does, for loading and for this.
 //!
-//! **Invariant:** no value of a secret or a variable is shown, only names.
+//! **Invariant:** no value of a secret or a variable is read, and no folder is made.
 
 use serde_json::{Value, json};
 use t2m_sandbox::{Access, Grants};
@@ -63,37 +63,33 @@ pub(super) fn machine(plugins: &[Granted]) -> Value {
 /// The kinds that are asked for or allowed.
 fn kinds(plugin: &Granted) -> Vec<Kind> {
     let Granted { asks, allowed, has, .. } = plugin;
-    // With an option, any grant of the kind is enough; without one, each is there or not by its name.
-    let kind = |name, option: Option<&str>, asked: Vec<String>, list: fn(&Grants) -> Vec<String>| {
-        let (allowed, has) = (list(allowed), list(has));
-        let lacks = match option {
-            Some(option) if !asked.is_empty() && has.is_empty() => {
-                vec![format!("any; `{option}` grants one")]
-            }
-            Some(_) => Vec::new(),
-            None => asked.iter().filter(|name| !has.contains(name)).cloned().collect(),
-        };
+    // Of these any grant is enough.
+    let any = |name, option: &str, asked: Vec<String>, allowed: Vec<String>, has: Vec<String>| {
+        let lacks = !asked.is_empty() && has.is_empty();
+        let lacks = lacks.then(|| format!("any; `{option}` grants one")).into_iter().collect();
         let unasked = if asked.is_empty() { allowed } else { Vec::new() };
         Kind { name, asked, has, lacks, unasked }
+    };
+    // Each of these is there or not.
+    let named = |name, asked: &[String], allowed: &[String]| {
+        let (has, lacks) = asked.iter().cloned().partition(|name| allowed.contains(name));
+        let unasked = if asked.is_empty() { allowed.to_vec() } else { Vec::new() };
+        Kind { name, asked: asked.to_vec(), has, lacks, unasked }
     };
     let dirs = match asks.dirs {
         AskedAccess::None => Vec::new(),
         AskedAccess::Read => vec!["to read".to_owned()],
         AskedAccess::ReadWrite => vec!["to read and write".to_owned()],
     };
-    let kept = asks.kv.then(|| "to keep values".to_owned()).into_iter().collect();
+    let hosts = |grants: &Grants| grants.hosts.iter().map(ToString::to_string).collect();
+    let one = |is_so: bool, words: &str| is_so.then(|| words.to_owned()).into_iter().collect();
+    let store = |is_so| one(is_so, "one of its own");
     let all = [
-        kind("directories", Some("--dir DIR"), dirs, directories),
-        kind("hosts", Some("--host RULE"), asks.hosts.clone(), |grants| {
-            grants.hosts.iter().map(ToString::to_string).collect()
-        }),
-        kind("secrets", None, asks.secrets.clone(), |grants| {
-            grants.secrets.iter().map(|secret| secret.name().to_owned()).collect()
-        }),
-        kind("store", Some("--kv"), kept, |grants| {
-            grants.kv.iter().map(|_| "one of its own".to_owned()).collect()
-        }),
-        kind("variables", None, asks.env.clone(), |grants| grants.env.keys().cloned().collect()),
+        any("directories", "--dir DIR", dirs, directories(allowed), directories(has)),
+        any("hosts", "--host RULE", asks.hosts.clone(), hosts(allowed), hosts(has)),
+        named("secrets", &asks.secrets, &plugin.secrets),
+        any("store", "--kv", one(asks.kv, "to keep values"), store(plugin.kv), store(asks.kv && plugin.kv)),
+        named("variables", &asks.env, &plugin.env),
     ];
     all.into_iter().filter(|kind| !(kind.asked.is_empty() && kind.unasked.is_empty())).collect()
 }
