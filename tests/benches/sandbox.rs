@@ -1,7 +1,7 @@
 //! What the dispatch and the limits cost on top of a bare instance.
 //!
-//! `bare` makes a store, an instance and a call on the same engine with the same folder opened, but with no
-//! limit or check; `dispatched` is the same tool through every stage. The goal is 1.5 times at most.
+//! `bare` makes a store, an instance and a call on the same engine with the same limits and the same folder opened;
+//! `dispatched` is the same tool through every stage.
 
 #![expect(clippy::expect_used, reason = "a bench may stop at once")]
 

@@ -99,7 +99,7 @@ pub(crate) async fn prepare(plugin: &Arc<Linked>) {
     }
     let Ok(room) = Arc::clone(&shared.waiting).try_acquire_owned() else { return };
     let long = Long::default();
-    let work = make(Arc::clone(plugin), long.clone(), room);
+    let work = Box::pin(make(Arc::clone(plugin), long.clone(), room));
     if let Ok(Some(ready)) = shared.workers.run(Begin::Here, long, work).await {
         // A used one may have been kept meanwhile.
         plugin.ahead.place().get_or_insert(ready);

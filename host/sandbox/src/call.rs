@@ -6,8 +6,8 @@
 //! **Invariant:** instantiating and calling lie inside the wall limit, and dropping the future drops the
 //! instance.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use t2m_core::code::Code;
@@ -16,13 +16,15 @@ use t2m_core::dispatch::{BoxFuture, ClearedCall, ToolBackend};
 use t2m_core::tool::{Reply, ToolFailure, Usage};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use tokio::task::JoinError;
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
+use crate::entry::{Entered, Input, Output};
 use crate::error::SandboxError;
-use crate::http::Meter;
+use crate::left::Left;
 use crate::limits::Limits;
 use crate::outcome;
 use crate::plugin::{Linked, Plugin};
@@ -40,24 +42,25 @@ const LONG_TICKS: u64 = 2;
 impl ToolBackend for Plugin {
     fn call(&self, call: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
         Box::pin(async move {
+            // Calls that all end at once would keep their caller's runtime from everything else.
+            consume_budget().await;
             let plugin = &self.linked;
             let shared = &plugin.shared;
-            let begun = shared.begun.fetch_add(1, Ordering::Relaxed) + 1;
             // A nested call runs within the slot of the first one, or a tool that calls a tool could wait
             // for itself. The pool has room for every level.
             let first = call.nested().depth() == 0;
-            let slot = if first { Some(take_slot(plugin).await?) } else { None };
-            let long = Long::default();
+            let slots = if first { Some(take_slots(plugin).await?) } else { None };
+            let long = Long::of(&plugin.pace);
+            let may_block = !(plugin.pace.is_quick() || shared.ticker.is_idle());
             // Opening a granted directory may take as long as the disk likes.
-            let alone = shared.ticker.is_idle() && plugin.grants.is_empty();
-            let begin = if alone { Begin::Here } else { Begin::Away };
-            let work = run(Arc::clone(plugin), call, begin, long.clone());
+            let begin = if may_block || !plugin.grants.is_empty() { Begin::Away } else { Begin::Here };
+            let work = Box::pin(run(Arc::clone(plugin), call, begin, long.clone()));
             let (result, used) = match shared.workers.run(begin, long, work).await {
                 Ok(ended) => ended,
                 Err(error) => return Err(lost(&error)),
             };
-            if let Some(used) = used {
-                afterwards(Arc::clone(plugin), begun, used, slot);
+            if let (Some(used), Some(slots)) = (used, slots) {
+                afterwards(plugin, Left::new(used, slots));
             }
             result
         })
@@ -65,32 +68,36 @@ impl ToolBackend for Plugin {
 }
 
 /// Takes down what a call left and makes the plugin's next instance, while the answer is on its way: yielding lets
-/// the caller's runtime send it first. A caller that has begun another call by then is busy, and has this done on
-/// a prompt thread; one that waits for its next message does it here, since waking a thread costs as much.
-fn afterwards(plugin: Arc<Linked>, begun: u64, used: Ready, slot: Option<[OwnedSemaphorePermit; 2]>) {
+/// the caller's runtime send it first. A caller that goes on at once has no such time: what its calls leave is taken
+/// down here, and the next one finds its memory warm.
+fn afterwards(plugin: &Arc<Linked>, left: Left) {
+    let shared = &plugin.shared;
+    if shared.left.put(left).is_err() {
+        return;
+    }
+    if plugin.share.available_permits() == 0 || shared.slots.available_permits() == 0 {
+        // Somebody may wait for the slot, and this caller's runtime need not go on before it has it.
+        shared.left.take_down();
+    }
+    let plugin = Arc::clone(plugin);
     tokio::spawn(async move {
         tokio::task::yield_now().await;
-        let shared = Arc::clone(&plugin.shared);
-        let work = async move {
-            drop((used, slot));
-            ahead::prepare(&plugin).await;
-        };
-        if shared.begun.load(Ordering::Relaxed) == begun {
-            work.await;
-        } else {
-            shared.workers.aside(work);
+        plugin.shared.left.come();
+        if plugin.shared.ticker.is_idle() {
+            Box::pin(ahead::prepare(&plugin)).await;
         }
     });
 }
 
 /// One of the plugin's own slots, and one of the sandbox's. Both queues keep their order.
-async fn take_slot(plugin: &Linked) -> Result<[OwnedSemaphorePermit; 2], ToolFailure> {
+async fn take_slots(plugin: &Linked) -> Result<[OwnedSemaphorePermit; 2], ToolFailure> {
     let (own, all) = (&plugin.share, &plugin.shared.slots);
-    if let Ok(own) = Arc::clone(own).try_acquire_owned()
-        && let Ok(slot) = Arc::clone(all).try_acquire_owned()
-    {
-        return Ok([own, slot]);
+    let at_once =
+        || Some([Arc::clone(own).try_acquire_owned().ok()?, Arc::clone(all).try_acquire_owned().ok()?]);
+    if let Some(slots) = at_once() {
+        return Ok(slots);
     }
+    plugin.shared.left.take_down();
     let both = async {
         let own = Arc::clone(own).acquire_owned().await?;
         Ok::<_, AcquireError>([own, Arc::clone(all).acquire_owned().await?])
@@ -113,6 +120,7 @@ async fn run(
     begin: Begin,
     long: Long,
 ) -> (Result<Reply, ToolFailure>, Option<Ready>) {
+    let start = Instant::now();
     let own = plugin.tool_limits.get(call.tool());
     let limits = own.copied().unwrap_or(plugin.limits);
     let about = call.context();
@@ -144,15 +152,7 @@ async fn run(
     if let Err(error) = store.data_mut().begin(Serving::Call(call), wall, grants, long, running) {
         return (Err(internal(&error)), None);
     }
-    let meter = store.data().http_meter().map(Arc::clone);
-    let work = async {
-        let instance = match instance {
-            Some(instance) => instance,
-            None => instance.insert(plugin.pre.instantiate_async(&mut *store).await?),
-        };
-        plugin.pre.call(store, instance, input).await
-    };
-    let ended = timeout(wall, unless_broken(meter, work)).await;
+    let ended = timeout(wall, enter(&plugin, store, instance, input)).await;
     store.data_mut().report_output();
     let breach = store.data().http_breach();
     let came_to_its_end = matches!(&ended, Ok(Ok(_))) && breach.is_none();
@@ -164,6 +164,7 @@ async fn run(
         Ok(Ok(output)) => plugin.pre.reply(output, usage(limits, store), limits.transfer_bytes),
     };
     store.data_mut().rest();
+    plugin.pace.took(start.elapsed());
     if came_to_its_end && own.is_none() && plugin.calls_per_instance > 1 {
         ahead::keep(&plugin, ready);
         return (result, None);
@@ -171,11 +172,22 @@ async fn run(
     (result, (begin == Begin::Here).then_some(ready))
 }
 
-/// Does the work of a guest until it ends or has broken a limit of HTTP.
-async fn unless_broken<T>(
-    meter: Option<Arc<Meter>>,
-    work: impl Future<Output = wasmtime::Result<T>>,
-) -> wasmtime::Result<T> {
+/// Makes the instance, if there is none yet, and calls it, until it ends or has broken a limit of HTTP.
+async fn enter(
+    plugin: &Linked,
+    store: &mut Store<State>,
+    instance: &mut Option<Entered>,
+    input: Input,
+) -> wasmtime::Result<Output> {
+    let meter = store.data().http_meter().map(Arc::clone);
+    // Pinned where it is: it is large, and each future that took it would copy it.
+    let work = pin!(async {
+        let instance = match instance {
+            Some(instance) => instance,
+            None => instance.insert(plugin.pre.instantiate_async(&mut *store).await?),
+        };
+        plugin.pre.call(store, instance, input).await
+    });
     let Some(meter) = meter else { return work.await };
     tokio::select! {
         ended = work => ended,
@@ -197,9 +209,9 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
         SandboxError::new(failure.code, message)
     };
     let shared = &plugin.shared;
-    let _slot = take_slot(plugin).await.map_err(failed)?;
-    let long = Long::default();
-    let work = ask(Arc::clone(plugin), digest, long.clone());
+    let _slots = take_slots(plugin).await.map_err(failed)?;
+    let long = Long::of(&plugin.pace);
+    let work = Box::pin(ask(Arc::clone(plugin), digest, long.clone()));
     let asked = shared.workers.run(Begin::Away, long, work).await;
     asked.unwrap_or_else(|error| Err(lost(&error))).map_err(failed)
 }

@@ -40,6 +40,7 @@ mod grants;
 mod http;
 mod imports;
 mod kv;
+mod left;
 mod limits;
 mod outcome;
 mod plugin;

@@ -28,6 +28,7 @@ use crate::limits::Limits;
 use crate::sandbox::Shared;
 use crate::sdk::{ComponentInfo, SdkVersion};
 use crate::typed::{Functions, LeftOut};
+use crate::workers::Pace;
 
 /// A plugin to be loaded.
 #[derive(Debug, Clone)]
@@ -69,6 +70,8 @@ pub(crate) struct Linked {
     pub(crate) share: Arc<Semaphore>,
     /// The instance for its next call, if there is one already.
     pub(crate) ahead: Ahead,
+    /// How long its calls take.
+    pub(crate) pace: Arc<Pace>,
 }
 
 /// A loaded plugin.
@@ -218,6 +221,7 @@ async fn open(
         calls_per_instance,
         share: Arc::new(Semaphore::new(shared.config.share())),
         ahead: Ahead::default(),
+        pace: Arc::default(),
     });
     let mut described = call::describe(&linked, prepared.digest).await?;
     let tools = std::mem::take(&mut described.tools);

@@ -7,7 +7,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use t2m_core::id::PluginId;
@@ -20,6 +19,7 @@ use crate::compile::{CompileLimits, Compiler};
 use crate::engine::{self, EngineInfo};
 use crate::error::SandboxError;
 use crate::http::{Network, Outside, SystemNetwork};
+use crate::left::Leftover;
 use crate::limits::Limits;
 use crate::plugin::{self, Description, Plugin, PluginSource};
 use crate::ticker::Ticker;
@@ -90,8 +90,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Workers,
     pub(crate) ticker: Ticker,
     pub(crate) outside: Arc<Outside>,
-    /// Calls that have begun, of all plugins.
-    pub(crate) begun: AtomicU64,
+    /// What the last call left to be taken down.
+    pub(crate) left: Leftover,
 }
 
 /// Loads plugins. Cheap to clone; all clones are the same sandbox.
@@ -125,7 +125,7 @@ impl Sandbox {
             workers,
             ticker,
             outside: Arc::new(Outside::new(network)),
-            begun: AtomicU64::new(0),
+            left: Leftover::default(),
         });
         Ok(Sandbox { shared, info })
     }

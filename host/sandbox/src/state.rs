@@ -73,14 +73,14 @@ pub(crate) struct State {
     table: ResourceTable,
     written: Arc<Written>,
     /// Made when the guest first asks for it: most calls never do, and its seed takes a hash.
-    wasi: Option<WasiCtx>,
+    wasi: Option<Box<WasiCtx>>,
     /// What a call with granted hosts sends. Without one it is made when the guest asks, and refuses everything.
-    http: Option<Http>,
+    http: Option<Box<Http>>,
     /// Where a call keeps values, if its plugin may.
     kv: Option<KvGrant>,
     clock: VirtualClock,
-    stdout: MemoryOutputPipe,
-    stderr: MemoryOutputPipe,
+    /// Standard output and standard error, once the guest can write there.
+    output: Option<[MemoryOutputPipe; 2]>,
     /// Bytes of both that were handed to the log.
     reported: [usize; 2],
     /// The guest called a function of the host.
@@ -110,8 +110,7 @@ impl State {
             http: None,
             kv: None,
             clock: VirtualClock::default(),
-            stdout: MemoryOutputPipe::new(limits.stdio_bytes),
-            stderr: MemoryOutputPipe::new(limits.stdio_bytes),
+            output: None,
             reported: [0; 2],
             host_was_used: false,
             running: None,
@@ -136,14 +135,14 @@ impl State {
         if let Some((grants, effect)) = grants
             && let Some(hosts) = grants.hosts()
         {
-            self.http = Some(Http::new(Some((hosts, effect)), self.limits.http, &self.plugin));
+            self.http = Some(Box::new(Http::new(Some((hosts, effect)), self.limits.http, &self.plugin)));
         }
         if let Some((grants, effect)) = grants
             && grants.has_wasi()
         {
             let mut wasi = self.wasi_of_call();
             grants.install(&mut wasi, effect)?;
-            self.wasi = Some(wasi.build());
+            self.wasi = Some(Box::new(wasi.build()));
         }
         self.deadline = Instant::now() + wall;
         self.long = long;
@@ -152,9 +151,11 @@ impl State {
     }
 
     /// Output, chance and time of what is being served; nothing of the host's own.
-    fn wasi_of_call(&self) -> WasiCtxBuilder {
+    fn wasi_of_call(&mut self) -> WasiCtxBuilder {
         let mut wasi = WasiCtxBuilder::new();
-        wasi.stdout(self.stdout.clone()).stderr(self.stderr.clone());
+        let pipe = |()| MemoryOutputPipe::new(self.limits.stdio_bytes);
+        let [stdout, stderr] = self.output.get_or_insert_with(|| [(); 2].map(pipe));
+        wasi.stdout(stdout.clone()).stderr(stderr.clone());
         let (seed, run) = match &self.serving {
             Serving::Nothing => return wasi,
             Serving::Describe(component) => (Seed::of_component(*component), ""),
@@ -218,7 +219,7 @@ impl State {
     pub(crate) fn http(&mut self) -> WasiHttpCtxView<'_> {
         self.host_was_used = true;
         let (limits, plugin) = (self.limits.http, &self.plugin);
-        self.http.get_or_insert_with(|| Http::new(None, limits, plugin)).view(&mut self.table)
+        self.http.get_or_insert_with(|| Box::new(Http::new(None, limits, plugin))).view(&mut self.table)
     }
 
     /// The store of the call, if there is one.
@@ -228,7 +229,7 @@ impl State {
 
     /// The counts of a call that may send requests.
     pub(crate) fn http_meter(&self) -> Option<&Arc<HttpMeter>> {
-        self.http.as_ref().map(Http::meter)
+        self.http.as_ref().map(|http| http.meter())
     }
 
     /// The limit of HTTP that the call broke.
@@ -246,7 +247,8 @@ impl State {
 
     /// What the guest wrote to standard error.
     pub(crate) fn stderr_text(&self) -> String {
-        String::from_utf8_lossy(&self.stderr.contents()).into_owned()
+        let written = self.output.as_ref().map(|[_, stderr]| stderr.contents()).unwrap_or_default();
+        String::from_utf8_lossy(&written).into_owned()
     }
 
     /// Begins to count anew, for an instance that goes on to its next call. What it holds still counts.
@@ -258,8 +260,9 @@ impl State {
 
     /// Hands captured output to the operator's log, each byte once.
     pub(crate) fn report_output(&mut self) {
-        let streams = [("stdout", &self.stdout), ("stderr", &self.stderr)];
-        for ((stream, pipe), reported) in streams.into_iter().zip(&mut self.reported) {
+        let Some(output) = &self.output else { return };
+        for ((stream, pipe), reported) in ["stdout", "stderr"].into_iter().zip(output).zip(&mut self.reported)
+        {
             let bytes = pipe.contents();
             let bytes = bytes.get(*reported..).unwrap_or_default();
             *reported += bytes.len();
@@ -294,7 +297,7 @@ impl WasiView for State {
         self.host_was_used = true;
         let ctx = match self.wasi.take() {
             Some(ctx) => ctx,
-            None => self.wasi_of_call().build(),
+            None => Box::new(self.wasi_of_call().build()),
         };
         WasiCtxView { ctx: self.wasi.insert(ctx), table: &mut self.table }
     }

@@ -9,9 +9,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use t2m_core::code::Code;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -25,26 +26,61 @@ use crate::error::SandboxError;
 #[cfg(target_os = "linux")]
 const BACKGROUND_NICE: i32 = 10;
 
+/// A call is quick if it takes no longer than this. 60 µs, a sixteenth of a tick: a caller that has begun sixteen
+/// such calls, as many as there are slots, is back for other messages within a tick.
+const QUICK: Duration = Duration::from_micros(60);
+
+/// How long the calls of one plugin take, judged by the last two: one alone may have been held up by the machine.
+#[derive(Default)]
+pub(crate) struct Pace(AtomicU8);
+
+impl Pace {
+    /// Notes what a call took.
+    pub(crate) fn took(&self, time: Duration) {
+        let quick = if time <= QUICK { 2 } else { self.0.load(Ordering::Relaxed).saturating_sub(1) };
+        self.0.store(quick, Ordering::Relaxed);
+    }
+
+    /// Notes that a call runs which is long.
+    fn is_long(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether one of the last two calls was quick and none that runs is known to be long.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
 /// Set once a call has computed for longer than a tick.
 #[derive(Clone, Default)]
-pub(crate) struct Long(Arc<AtomicBool>);
+pub(crate) struct Long {
+    call: Arc<AtomicBool>,
+    plugin: Arc<Pace>,
+}
 
 impl Long {
+    /// For a call of a plugin of this pace.
+    pub(crate) fn of(plugin: &Arc<Pace>) -> Long {
+        Long { call: Arc::default(), plugin: Arc::clone(plugin) }
+    }
+
     /// Says that the call is long.
     pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.call.store(true, Ordering::Relaxed);
+        self.plugin.is_long();
     }
 
     fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.call.load(Ordering::Relaxed)
     }
 }
 
 /// Where a call begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// On the caller's thread, which spares two changes of threads, about 20 µs. Only for a call that is alone,
-    /// so that the caller waits for one tick at most and not for a tick of each.
+    /// On the caller's thread, which spares two changes of threads, about 20 µs. Only for a call that is alone or
+    /// likely to be quick, so that the caller waits for one tick at most and not for a tick of each.
     Here,
     /// On a prompt thread.
     Away,
@@ -66,20 +102,15 @@ impl Workers {
         Ok(Workers { prompt, background: Arc::default(), cores })
     }
 
-    /// Does work that nobody waits for, on a prompt thread.
-    pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
-        drop(self.prompt.handle().spawn(work));
-    }
-
     /// Does one call's work. Dropping the future stops it at its next tick at the latest.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         begin: Begin,
         long: Long,
-        work: impl Future<Output = T> + Send + 'static,
+        work: Pin<Box<impl Future<Output = T> + Send + 'static>>,
     ) -> Result<T, JoinError> {
         let (background, cores) = (Arc::clone(&self.background), self.cores);
-        let work = WhilePrompt { work: Some(Box::pin(work)), long };
+        let work = WhilePrompt { work: Some(work), long };
         let task = async move {
             match work.await {
                 Ok(done) => Ok(done),
@@ -171,13 +202,30 @@ mod tests {
         std::thread::current().name().unwrap_or_default().to_owned()
     }
 
+    /// P02: one slow call among quick ones is the machine's doing, two are the plugin's, and so is a long one.
+    #[test]
+    fn a_plugin_is_quick_until_two_calls_say_otherwise() {
+        let pace = Arc::new(Pace::default());
+        assert!(!pace.is_quick(), "nothing is known yet");
+        pace.took(QUICK);
+        pace.took(QUICK * 2);
+        assert!(pace.is_quick());
+        pace.took(QUICK * 2);
+        assert!(!pace.is_quick());
+        pace.took(QUICK);
+        Long::of(&pace).set();
+        assert!(!pace.is_quick());
+    }
+
     /// P02: work stays with the prompt threads until it is long, and then carries on in the background.
     #[tokio::test]
     async fn long_work_carries_on_in_the_background() {
         let workers = Workers::start().unwrap();
-        let short = workers.run(Begin::Away, Long::default(), async { this_thread() }).await.unwrap();
+        let short =
+            workers.run(Begin::Away, Long::default(), Box::pin(async { this_thread() })).await.unwrap();
         assert_eq!(short, "t2m-guest");
-        let here = workers.run(Begin::Here, Long::default(), async { this_thread() }).await.unwrap();
+        let here =
+            workers.run(Begin::Here, Long::default(), Box::pin(async { this_thread() })).await.unwrap();
         assert_eq!(here, this_thread());
 
         for (begin, thread) in [(Begin::Away, "t2m-guest".to_owned()), (Begin::Here, this_thread())] {
@@ -191,7 +239,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 [before, waited, this_thread()]
             };
-            let threads = workers.run(begin, long, work).await.unwrap();
+            let threads = workers.run(begin, long, Box::pin(work)).await.unwrap();
             assert_eq!(threads, [thread.clone(), thread, "t2m-long".to_owned()]);
         }
     }
@@ -220,7 +268,7 @@ mod tests {
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                _ = workers.run(begin, long, work) => unreachable!("the work never ends"),
+                _ = workers.run(begin, long, Box::pin(work)) => unreachable!("the work never ends"),
                 _ = started => {}
             }
             dropped.await.unwrap();
