@@ -265,6 +265,7 @@ mod tests {
             ("run = 1\n", Code::FieldType, "line 1"),
             ("[limits]\n\nfuel = 1.5\n", Code::FieldType, "line 3"),
             ("[limits]\nmemory_bytes = 1\n", Code::FieldValue, "line 2"),
+            ("[limits]\nmemory_bytes = 1073741825\n", Code::FieldValue, "line 2"),
             ("[policy.effects]\nwrit = \"allow\"\n", Code::FieldValue, "line "),
             ("[policy.effects]\nwrite = \"maybe\"\n", Code::FieldValue, "line 2"),
             ("[policy.tools]\nwrite_file = true\n", Code::FieldValue, "line 2"),

@@ -24,7 +24,7 @@ use crate::ahead::{self, Ready};
 use crate::bindings::Tool;
 use crate::entry::{Entered, Input, Output};
 use crate::error::SandboxError;
-use crate::left::Left;
+use crate::left::{Asked, Left};
 use crate::limits::Limits;
 use crate::outcome;
 use crate::plugin::{Linked, Plugin};
@@ -71,10 +71,9 @@ impl ToolBackend for Plugin {
 /// the caller's runtime send it first. A caller that goes on at once has no such time: what its calls leave is taken
 /// down here, and the next one finds its memory warm.
 fn afterwards(plugin: &Arc<Linked>, left: Left) {
+    let Some(asked) = Asked::this_thread() else { return };
     let shared = &plugin.shared;
-    if shared.left.put(left).is_err() {
-        return;
-    }
+    shared.left.put(left);
     if plugin.share.available_permits() == 0 || shared.slots.available_permits() == 0 {
         // Somebody may wait for the slot, and this caller's runtime need not go on before it has it.
         shared.left.take_down();
@@ -82,7 +81,8 @@ fn afterwards(plugin: &Arc<Linked>, left: Left) {
     let plugin = Arc::clone(plugin);
     tokio::spawn(async move {
         tokio::task::yield_now().await;
-        plugin.shared.left.come();
+        drop(asked);
+        plugin.shared.left.take_down();
         if plugin.shared.ticker.is_idle() {
             Box::pin(ahead::prepare(&plugin)).await;
         }

@@ -6,9 +6,9 @@
 //! **Invariant:** at most one is here, and none while anybody waits for a slot: who finds no free one takes down
 //! what is here first, and who leaves something here with no slot free takes it down again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::{Handle, Id};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::ahead::Ready;
@@ -27,45 +27,50 @@ impl Left {
 
 /// The place for it.
 #[derive(Default)]
-pub(crate) struct Leftover(Mutex<Place>);
-
-#[derive(Default)]
-struct Place {
-    left: Option<Left>,
-    /// The runtime that has been asked to come for it.
-    asked: Option<Id>,
-}
+pub(crate) struct Leftover(Mutex<Option<Left>>);
 
 impl Leftover {
-    /// Leaves something here, if this runtime can be asked to come for it: one that hasn't come since it was last
-    /// asked is busy, and so is its caller, who gets the thing back.
-    pub(crate) fn put(&self, left: Left) -> Result<(), Left> {
+    /// Leaves something here if the place is free, and takes it down otherwise.
+    pub(crate) fn put(&self, left: Left) {
         let mut place = self.place();
-        let runtime = Handle::current().id();
-        if place.asked == Some(runtime) {
-            return Err(left);
+        if place.is_none() {
+            *place = Some(left);
+        } else {
+            drop(place);
+            drop(left);
         }
-        place.asked = Some(runtime);
-        let before = place.left.replace(left);
-        // Not under the lock.
-        drop(place);
-        drop(before);
-        Ok(())
-    }
-
-    /// Comes for what was left, as asked.
-    pub(crate) fn come(&self) {
-        self.place().asked = None;
-        self.take_down();
     }
 
     /// Takes down what is here.
     pub(crate) fn take_down(&self) {
-        let left = self.place().left.take();
+        // The lock is free by the time it is dropped.
+        let left = self.place().take();
         drop(left);
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, Option<Left>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+thread_local! {
+    static ASKED: Arc<AtomicBool> = Arc::default();
+}
+
+/// A thread has been asked to come back when it has time, until this is dropped. Only one at once does so: a thread
+/// that hasn't come yet is busy.
+pub(crate) struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    /// Asks this thread, unless it is busy.
+    pub(crate) fn this_thread() -> Option<Asked> {
+        let asked = ASKED.with(Arc::clone);
+        (!asked.swap(true, Ordering::Relaxed)).then_some(Asked(asked))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the names and units of the limits. Refuses to know why each is what it is: `t2m_sandbox::Limits` says so.
 //!
-//! **Invariant:** every limit of the sandbox can be set here.
+//! **Invariant:** every limit of the sandbox can be set here, and none to more than the sandbox lets a plugin have.
 
 use std::time::Duration;
 
@@ -20,10 +20,14 @@ macro_rules! limits {
         #[serde(deny_unknown_fields)]
         pub(crate) struct LimitsConfig {
             /// Wall clock, in milliseconds.
-            #[schemars(range(min = 1))]
+            #[schemars(range(min = 1, max = longest_wall_ms()))]
             pub(crate) wall_ms: u64,
-            $($(#[doc = $doc])+ #[schemars(range(min = $least))] pub(crate) $name: $type,)+
-            $($(#[doc = $http_doc])+ pub(crate) $http: $http_type,)+
+            $($(#[doc = $doc])+
+            #[schemars(range(min = $least, max = Limits::ceiling().$name))]
+            pub(crate) $name: $type,)+
+            $($(#[doc = $http_doc])+
+            #[schemars(range(min = 0, max = HttpLimits::ceiling().$inner))]
+            pub(crate) $http: $http_type,)+
         }
 
         /// Limits that differ from others.
@@ -32,15 +36,15 @@ macro_rules! limits {
         pub(crate) struct LimitsPatch {
             /// Wall clock, in milliseconds.
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[schemars(with = "u64", range(min = 1))]
+            #[schemars(with = "u64", range(min = 1, max = longest_wall_ms()))]
             pub(crate) wall_ms: Option<u64>,
             $($(#[doc = $doc])+
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[schemars(with = $schema, range(min = $least))]
+            #[schemars(with = $schema, range(min = $least, max = Limits::ceiling().$name))]
             pub(crate) $name: Option<$type>,)+
             $($(#[doc = $http_doc])+
             #[serde(default, skip_serializing_if = "Option::is_none")]
-            #[schemars(with = $http_schema)]
+            #[schemars(with = $http_schema, range(min = 0, max = HttpLimits::ceiling().$inner))]
             pub(crate) $http: Option<$http_type>,)+
         }
 
@@ -103,6 +107,10 @@ limits! {
     http_sent_bytes is sent_bytes: u64 = "u64";
     /// Bytes received over HTTP.
     http_received_bytes is received_bytes: u64 = "u64";
+}
+
+fn longest_wall_ms() -> u64 {
+    u64::try_from(Limits::ceiling().wall.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
