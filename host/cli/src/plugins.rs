@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** only the embedded components are trusted without a review.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use t2m_sandbox::{
     Access, DirGrant, Grants, HostRule, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig,
     SandboxError,
 };
+use tokio::task::JoinSet;
 
 use crate::args::PluginArgs;
 use crate::command::compile_component;
@@ -75,11 +76,6 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    fn names(&self) -> impl Iterator<Item = &PluginId> {
-        let left_out = self.left_out.iter().map(|out| &out.name);
-        self.plugins.iter().map(|loaded| loaded.plugin.id()).chain(left_out)
-    }
-
     /// Takes what these plugins say of their tools as reviewed, because the operator says so.
     pub(crate) fn trust(&mut self, trusted: &[PluginId], contracts: &mut Contracts) -> Result<()> {
         for name in trusted {
@@ -201,11 +197,13 @@ fn usual_cache_dir() -> Option<PathBuf> {
     cache.is_absolute().then(|| cache.join("t2m-host"))
 }
 
-/// Loads what the command line and the configuration name, or every built-in plugin whose grants suffice.
+/// Loads what the command line and the configuration name, or every built-in plugin whose grants suffice; all of
+/// them at once, since each may have to be compiled.
 pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Loaded> {
-    let mut loaded = Loaded { plugins: Vec::new(), left_out: Vec::new() };
-    for chosen in choose(args, config)? {
-        if loaded.names().any(|name| *name == chosen.name) {
+    let mut loading = JoinSet::new();
+    let mut names = BTreeSet::new();
+    for (at, chosen) in choose(args, config)?.into_iter().enumerate() {
+        if !names.insert(chosen.name.clone()) {
             // A name stands for one plugin: grants, limits and trust go by it.
             let message =
                 format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
@@ -220,10 +218,17 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
             wasm: Arc::clone(&chosen.wasm),
             grants,
             limits: chosen.limits,
-            tool_limits: chosen.tool_limits,
+            tool_limits: chosen.tool_limits.clone(),
             calls_per_instance: chosen.calls_per_instance,
         };
-        match sandbox.load(source).await {
+        let sandbox = sandbox.clone();
+        loading.spawn(async move { (at, chosen, given, reads_only, sandbox.load(source).await) });
+    }
+    let mut ended = loading.join_all().await;
+    ended.sort_by_key(|(at, ..)| *at);
+    let mut loaded = Loaded { plugins: Vec::new(), left_out: Vec::new() };
+    for (_, chosen, given, reads_only, plugin) in ended {
+        match plugin {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
             Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
                 let (name, wasm, asks) = (chosen.name, chosen.wasm, chosen.asks);

@@ -204,6 +204,7 @@ async fn open(
     }
     let size = wasm.len();
     let here = Arc::clone(shared);
+    let _turn = shared.preparing.acquire().await;
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
     let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, granted)).await;
     let prepared = prepared

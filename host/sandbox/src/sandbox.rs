@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     /// Room in the pool for instances that wait for a call.
     pub(crate) waiting: Arc<Semaphore>,
     pub(crate) cache: Option<Cache>,
+    /// Components that are compiled, or read from the cache, at once: as many as the machine has cores.
+    pub(crate) preparing: Semaphore,
     pub(crate) config: SandboxConfig,
     pub(crate) workers: Workers,
     pub(crate) ticker: Ticker,
@@ -112,7 +114,8 @@ impl Sandbox {
         let cache = config.cache_dir.as_deref().map(Cache::open).transpose()?;
         let (engine, info) = engine::open(&config)?;
         let ticker = Ticker::start(&engine)?;
-        let workers = Workers::start()?;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let workers = Workers::start(cores)?;
         let semaphore =
             |room: u32| Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(Semaphore::MAX_PERMITS)));
         let (slots, waiting) = (semaphore(config.slots.max(1)), semaphore(MOST_WAITING));
@@ -121,6 +124,7 @@ impl Sandbox {
             slots,
             waiting,
             cache,
+            preparing: Semaphore::new(cores),
             config,
             workers,
             ticker,

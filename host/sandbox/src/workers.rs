@@ -95,9 +95,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts the prompt threads. Each group has as many as the machine has cores.
-    pub(crate) fn start() -> Result<Workers, SandboxError> {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    /// Starts the prompt threads. Each group has as many as there are cores.
+    pub(crate) fn start(cores: usize) -> Result<Workers, SandboxError> {
         let prompt = Threads::start(Builder::new_multi_thread().thread_name("t2m-guest"), cores)?;
         Ok(Workers { prompt, background: Arc::default(), cores })
     }
@@ -220,7 +219,7 @@ mod tests {
     /// P02: work stays with the prompt threads until it is long, and then carries on in the background.
     #[tokio::test]
     async fn long_work_carries_on_in_the_background() {
-        let workers = Workers::start().unwrap();
+        let workers = Workers::start(2).unwrap();
         let short =
             workers.run(Begin::Away, Long::default(), Box::pin(async { this_thread() })).await.unwrap();
         assert_eq!(short, "t2m-guest");
@@ -253,7 +252,7 @@ mod tests {
                 self.0.take().map(|told| told.send(()));
             }
         }
-        let workers = Workers::start().unwrap();
+        let workers = Workers::start(2).unwrap();
         let cases = [(Begin::Away, false), (Begin::Away, true), (Begin::Here, false), (Begin::Here, true)];
         for (begin, is_long) in cases {
             let (sender, dropped) = tokio::sync::oneshot::channel();

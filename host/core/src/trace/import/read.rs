@@ -151,7 +151,11 @@ fn document(bytes: &[u8], read: usize, options: &ImportOptions) -> Result<Conten
     };
     let (trace, mut report) = match format.reader() {
         None if format == Format::WorkflowIr => return Ok(Content::Workflow(value)),
-        None => super::native(&value)?,
+        None => {
+            // Our own recording is one session.
+            Sessions::new(options.session).finish()?;
+            super::native(&value)?
+        }
         Some(mut reader) => {
             let mut calls = Calls::new(format);
             let mut sessions = Sessions::new(options.session);

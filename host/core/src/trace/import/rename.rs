@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** the recorded name of a renamed call is kept in its event's metadata.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -105,12 +105,16 @@ impl Renaming {
         ToolName::new(name).map_err(|_| advice_for(name, |_| false))
     }
 
-    /// Renames, and returns how many calls were; warns of names that no call was renamed by.
+    /// Renames, and returns how many calls were; warns of renames that fit no call, and of tools that become one.
     pub(super) fn apply(&self, trace: &mut Trace, warnings: &mut Vec<String>) -> usize {
         let mut renamed = 0;
         let mut used = BTreeSet::new();
+        let mut recorded_as = BTreeMap::<String, BTreeSet<String>>::new();
         for event in &mut trace.events {
-            let Some((at, name)) = self.fitting(&event.tool) else { continue };
+            let fitting = self.fitting(&event.tool);
+            let here = fitting.as_ref().and_then(|(_, name)| name.as_ref()).unwrap_or(&event.tool);
+            recorded_as.entry(here.clone()).or_default().insert(event.tool.clone());
+            let Some((at, name)) = fitting else { continue };
             used.insert(at);
             let Some(name) = name else { continue };
             let recorded = std::mem::replace(&mut event.tool, name);
@@ -120,6 +124,10 @@ impl Renaming {
         for (_, (from, to)) in self.0.iter().enumerate().filter(|(at, _)| !used.contains(at)) {
             let (from, to) = (from.text(), to.text());
             warnings.push(format!("`--rename '{from}={to}'` fits no call's tool"));
+        }
+        for (name, recorded) in recorded_as.iter().filter(|(_, recorded)| recorded.len() > 1) {
+            let recorded: Vec<&str> = recorded.iter().map(String::as_str).take(MAX_ADVICE).collect();
+            warnings.push(format!("`{name}` now stands for several tools: {}", recorded.join(", ")));
         }
         renamed
     }
@@ -182,6 +190,20 @@ mod tests {
             warnings,
             ["`--rename 'Raed=fs.read'` fits no call's tool", "`--rename 'mcp__*=*'` fits no call's tool"]
         );
+    }
+
+    /// T16: calls of two tools that become one are still told apart by their metadata, and it is said.
+    #[test]
+    fn tools_that_become_one_are_said() {
+        let event = |tool: &str| {
+            let id = crate::id::NodeId::new(format!("{tool}-1")).unwrap();
+            crate::trace::Event::new(id, tool, serde_json::Map::new())
+        };
+        let mut trace = Trace { events: ["read", "list", "stat"].map(event).into(), ..Trace::default() };
+        let mut warnings = Vec::new();
+        let pairs = [("list".to_owned(), "read".to_owned())];
+        assert_eq!(Renaming::new(&pairs).unwrap().apply(&mut trace, &mut warnings), 1);
+        assert_eq!(warnings, ["`read` now stands for several tools: list, read"]);
     }
 
     #[test]
