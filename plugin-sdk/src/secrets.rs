@@ -14,7 +14,7 @@ use crate::{Error, host};
 pub fn get(name: &str) -> Result<String, Error> {
     let missing = || {
         let message = format!(
-            "the plugin was lent no secret `{name}`; add it to `secrets` of its `[[plugin]]` in t2m.toml"
+            "no secret `{name}` for this call: add it to `secrets` of the plugin's `[[plugin]]` in t2m.toml; a `pure` tool has none"
         );
         Error::new("secret-missing", message)
     };

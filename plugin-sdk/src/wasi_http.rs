@@ -111,7 +111,7 @@ fn failure(request: &Request, url: &Url, error: &ErrorCode) -> Error {
         ErrorCode::HttpRequestDenied => (
             "request-denied",
             format!(
-                "no grant covers `{method} {scheme}://{authority}`, or the tool's effect doesn't; a host is granted with `--host RULE`"
+                "`{method} {scheme}://{authority}` was refused: no grant covers it (`--host RULE`), the tool's effect doesn't allow the method, or a secret in it is for other hosts; the host's log says which"
             ),
             false,
         ),

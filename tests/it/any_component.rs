@@ -300,7 +300,7 @@ fn plain_functions_use_granted_files_only() -> Outcome<()> {
         "{refused:?}"
     );
     let refused = tools(&["--dir", &data])?.expect_code(4)?;
-    assert!(refused.stderr.contains("set what it needs under `[asks]`"), "{refused:?}");
+    assert!(refused.stderr.contains("ask for that with `dirs = \"read\"` under `[asks]`"), "{refused:?}");
 
     // It is built for no WIT package of this host's, so its manifest names none.
     env.write("plugin.toml", "name = \"plain\"\nversion = \"0.1.0\"\n[asks]\ndirs = \"read-write\"\n")?;

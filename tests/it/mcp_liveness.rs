@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_millis(200);
 const WINDOWS: usize = 25;
 
 /// Limits so high that only a cancellation or the end stops a guest.
-const CONFIG: &str = "[limits]\nwall_ms = 600000\nfuel = 9000000000000000\n";
+const CONFIG: &str = "[limits]\nwall_ms = 600000\nfuel = 100000000000000\n";
 
 /// The guest has tools that read, so it doesn't load without a folder.
 const ASKS: &str =

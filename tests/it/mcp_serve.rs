@@ -17,6 +17,11 @@ fn serve(env: &TestEnv, args: &[&str]) -> Outcome<McpClient> {
     McpClient::start(&mut HostCli::new(env)?.arg("serve").args(args).into_command(), LIMIT)
 }
 
+fn hangup(client: &McpClient) -> Outcome<()> {
+    assert!(Command::new("kill").args(["-HUP", &client.id().to_string()]).status()?.success());
+    Ok(())
+}
+
 fn code(answer: &Value) -> &Value {
     assert_eq!(answer["result"]["isError"], json!(true), "{answer}");
     &answer["result"]["_meta"]["t2m-host/error"]["code"]
@@ -80,7 +85,6 @@ fn a_reload_changes_the_list_or_nothing() -> Outcome<()> {
     client.initialize()?;
     assert!(!names(&mut client, &json!({}))?.contains(&"read_text_file".to_owned()));
 
-    let hangup = |client: &McpClient| Command::new("kill").args(["-HUP", &client.id().to_string()]).status();
     env.write("t2m.toml", "[[plugin]]\nname = \"math\"\n[[plugin]]\nname = \"files\"\ndirs = [\"data\"]\n")?;
     hangup(&client)?;
     client.take(|message| message["method"] == "notifications/tools/list_changed")?;
@@ -94,6 +98,33 @@ fn a_reload_changes_the_list_or_nothing() -> Outcome<()> {
     }
     assert_eq!(names(&mut client, &json!({}))?, tools);
     assert!(client.kept().is_empty(), "nothing changed, so nothing is told: {:?}", client.kept());
+    Ok(())
+}
+
+/// P03: a grant that the file takes away is gone with the next reload, and with it the plugin that needs it; the
+/// rest of the file counts as well.
+#[test]
+fn a_grant_that_is_taken_away_is_gone() -> Outcome<()> {
+    let env = TestEnv::new()?;
+    let file = env.write("data/f", "text")?.display().to_string();
+    let files = "[[plugin]]\nname = \"files\"\n";
+    let math = "[[plugin]]\nname = \"math\"\n";
+    env.write("t2m.toml", format!("{math}{files}dirs = [\"data\"]\n"))?;
+    let mut client = serve(&env, &[])?;
+    client.initialize()?;
+    let read = client.call_tool("read_text_file", &json!({"path": file}))?;
+    assert_eq!(read["result"]["isError"], json!(false), "{read}");
+
+    env.write("t2m.toml", format!("[policy.tools]\nmultiply = \"deny\"\n{math}{files}"))?;
+    hangup(&client)?;
+    client.take(|message| message["method"] == "notifications/tools/list_changed")?;
+    let tools = names(&mut client, &json!({}))?;
+    assert!(tools.contains(&"add".to_owned()) && !tools.contains(&"read_text_file".to_owned()), "{tools:?}");
+    let read = client.call_tool("read_text_file", &json!({"path": file}))?;
+    assert_eq!(read["error"]["code"], json!(-32602), "{read}");
+    let denied = client.call_tool("multiply", &json!({"a": 1, "b": 2}))?;
+    assert_eq!(code(&denied), "policy-denied");
+    assert!(client.errors().contains("until then its tools are not served"), "{}", client.errors());
     Ok(())
 }
 

@@ -64,7 +64,7 @@ fn a_plugin_is_reviewed_without_a_workflow() -> Outcome<()> {
     );
     fs::rename(env.work().join("t2m.contracts.json"), env.work().join("other/t2m.contracts.json"))?;
     host(&["run", "workflow.json", "--config", "other/t2m.toml"])?.success()?;
-    assert!(host(&["review"])?.expect_code(2)?.stderr.contains("Usage"));
+    assert!(host(&["review"])?.expect_code(3)?.stderr.contains("nothing to review"));
     Ok(())
 }
 
@@ -87,13 +87,14 @@ fn config_check_looks_whether_everything_is_there() -> Outcome<()> {
         .collect();
     assert_eq!(
         places,
-        ["plugin-invalid 2", "file-unreadable 5", "id-duplicate 7", "grant-invalid 9"],
+        ["plugin-invalid 2", "file-unreadable 5", "id-duplicate 7", "plugin-invalid 6", "grant-invalid 9"],
         "{found:#}"
     );
 
-    env.write("t2m.toml", "[[plugin]]\nname = \"sums\"\npath = \"sums\"\ndirs = [\"sums\"]\nlimits = {fuel = 5}\n[policy.tools]\nadd = \"deny\"\nad = \"deny\"\n")?;
+    env.write("t2m.toml", "[[plugin]]\nname = \"sums\"\npath = \"sums\"\ndirs = [\"sums\"]\nlimits = {fuel = 5}\ntool_limits = {sun = {fuel = 5}}\n[policy.tools]\nadd = \"deny\"\nad = \"deny\"\n")?;
     let fine = check()?.success()?.json()?;
-    assert_eq!(fine["warnings"].as_array().map(Vec::len), Some(1), "{fine}");
-    assert!(fine["warnings"][0].as_str().is_some_and(|text| text.contains("`ad`")), "{fine}");
+    let warnings: Vec<&str> =
+        fine["warnings"].as_array().into_iter().flatten().filter_map(|w| w.as_str()).collect();
+    assert!(warnings.len() == 2 && warnings[0].contains("`ad`") && warnings[1].contains("`sun`"), "{fine}");
     Ok(())
 }

@@ -29,7 +29,8 @@ use crate::command::compile_component;
 use crate::component::Component;
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
-use crate::manifest::{self, Asks, Manifest};
+use crate::manifest::{self, AskedAccess, Asks, Manifest};
+use crate::out::Out;
 use crate::workspace;
 
 /// The first-party plugins, compiled by the build script.
@@ -76,9 +77,19 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
+    /// Says which plugins stayed out although somebody named them, and why.
+    pub(crate) fn tell_left_out(&self, out: &mut Out) {
+        for why in self.left_out.iter().filter_map(|left| left.why.as_ref()) {
+            out.note(format!("{why}; until then its tools are not served"));
+        }
+    }
+
     /// Takes what these plugins say of their tools as reviewed, because the operator says so.
     pub(crate) fn trust(&mut self, trusted: &[PluginId], contracts: &mut Contracts) -> Result<()> {
         for name in trusted {
+            if self.left_out.iter().any(|left| left.name == *name && left.why.is_some()) {
+                continue;
+            }
             let Some(found) = self.plugins.iter_mut().find(|loaded| loaded.plugin.id() == name) else {
                 let known = self.plugins.iter().map(|loaded| loaded.plugin.id().as_str());
                 let known = known.collect::<Vec<_>>().join(", ");
@@ -98,6 +109,17 @@ struct Ungranted {
     name: PluginId,
     wasm: Arc<[u8]>,
     asks: Asks,
+    /// What it lacks, if somebody named it.
+    why: Option<String>,
+}
+
+/// What becomes of a plugin that somebody named and that lacks a grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lacking {
+    /// Nothing is loaded.
+    Fails,
+    /// It stays out, and so its tools are gone, whatever else is loaded.
+    StaysOut,
 }
 
 struct LoadedPlugin {
@@ -108,7 +130,7 @@ struct LoadedPlugin {
 }
 
 /// A plugin that was chosen, before it is loaded.
-struct Chosen {
+pub(crate) struct Chosen {
     name: PluginId,
     wasm: Arc<[u8]>,
     trust: Trust,
@@ -134,6 +156,16 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
+    /// What the configuration allows the plugin that lies there.
+    pub(crate) fn of_component(config: &Config, component: &Component) -> Allowed {
+        let is_it = |path: &PathBuf| {
+            let found = Component::find(path).ok().and_then(|found| found.wasm.canonicalize().ok());
+            found.is_some() && found == component.wasm.canonicalize().ok()
+        };
+        let plugin = config.plugin.iter().find(|plugin| plugin.path.as_ref().is_some_and(is_it));
+        plugin.map(Allowed::by_config).unwrap_or_default()
+    }
+
     fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
         let (dirs, hosts) = (plugin.dirs.clone(), plugin.hosts.clone());
         Allowed { dirs, hosts, secrets: plugin.secrets.clone(), kv: plugin.kv, env: plugin.env.clone() }
@@ -151,7 +183,13 @@ impl Allowed {
     }
 
     /// With what the command line allows every plugin. Secrets that aren't asked for aren't read.
-    fn with(&self, args: &PluginArgs, config: &Config, name: &PluginId, asks: &Asks) -> Result<Grants> {
+    pub(crate) fn with(
+        &self,
+        args: &PluginArgs,
+        config: &Config,
+        name: &PluginId,
+        asks: &Asks,
+    ) -> Result<Grants> {
         let env = self.env.iter().chain(&args.env).filter(|name| asks.env.contains(name));
         let env = env.map(|name| Ok((name.clone(), variable(name)?)));
         let keeps = asks.kv && (self.kv || args.kv);
@@ -199,9 +237,15 @@ fn usual_cache_dir() -> Option<PathBuf> {
 
 /// Loads what the command line and the configuration name, or every built-in plugin whose grants suffice; all of
 /// them at once, since each may have to be compiled.
-pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) -> Result<Loaded> {
+pub(crate) async fn load(
+    sandbox: &Sandbox,
+    args: &PluginArgs,
+    config: &Config,
+    lacking: Lacking,
+) -> Result<Loaded> {
     let mut loading = JoinSet::new();
     let mut names = BTreeSet::new();
+    let mut loaded = Loaded { plugins: Vec::new(), left_out: Vec::new() };
     for (at, chosen) in choose(args, config)?.into_iter().enumerate() {
         if !names.insert(chosen.name.clone()) {
             // A name stands for one plugin: grants, limits and trust go by it.
@@ -209,8 +253,15 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
                 format!("two plugins are named `{}`; a `plugin.toml` names its plugin", chosen.name);
             return Err(Failure::new(Code::IdDuplicate, message));
         }
-        let allowed = chosen.allowed.with(args, config, &chosen.name, &chosen.asks)?;
-        let given = allowed != Grants::default() || args.kv || !args.env.is_empty();
+        let allowed = match chosen.allowed.with(args, config, &chosen.name, &chosen.asks) {
+            Ok(allowed) => allowed,
+            Err(failure) if lacking == Lacking::StaysOut => {
+                let why = format!("plugin `{}`: {}", chosen.name, failure.problems);
+                loaded.left_out.push(chosen.ungranted(why));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         let grants = chosen.asks.granted(allowed);
         let reads_only = reads_only(&grants.dirs);
         let source = PluginSource {
@@ -222,26 +273,47 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
             calls_per_instance: chosen.calls_per_instance,
         };
         let sandbox = sandbox.clone();
-        loading.spawn(async move { (at, chosen, given, reads_only, sandbox.load(source).await) });
+        loading.spawn(async move { (at, chosen, reads_only, sandbox.load(source).await) });
     }
     let mut ended = loading.join_all().await;
     ended.sort_by_key(|(at, ..)| *at);
-    let mut loaded = Loaded { plugins: Vec::new(), left_out: Vec::new() };
-    for (_, chosen, given, reads_only, plugin) in ended {
-        match plugin {
-            Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
-            Err(error) if chosen.by_default && error.code() == Code::PluginGrantMissing => {
-                let (name, wasm, asks) = (chosen.name, chosen.wasm, chosen.asks);
-                loaded.left_out.push(Ungranted { name, wasm, asks });
+    for (_, chosen, reads_only, plugin) in ended {
+        let error = match plugin {
+            Ok(plugin) => {
+                loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only });
+                continue;
             }
-            Err(error) => {
-                let hint = grant_hint(&error, &chosen.asks, given, ", or in its `[[plugin]]` in t2m.toml");
-                let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
-                return Err(Failure::new(error.code(), message));
-            }
+            Err(error) => error,
+        };
+        let hint = grant_hint(&error, &chosen.asks);
+        let message = format!("plugin `{}`: {}{hint}", chosen.name, error.message());
+        let lacks = matches!(error.code(), Code::PluginGrantMissing | Code::GrantInvalid);
+        if chosen.by_default && error.code() == Code::PluginGrantMissing
+            || lacks && lacking == Lacking::StaysOut
+        {
+            loaded.left_out.push(chosen.ungranted(message));
+        } else {
+            return Err(Failure::new(error.code(), message));
         }
     }
     Ok(loaded)
+}
+
+impl Chosen {
+    /// Whether it asks for something that it is allowed.
+    pub(crate) fn has_grants(&self) -> bool {
+        let (asks, allowed) = (&self.asks, &self.allowed);
+        asks.dirs != AskedAccess::None && !allowed.dirs.is_empty()
+            || !asks.hosts.is_empty() && !allowed.hosts.is_empty()
+            || asks.kv && allowed.kv
+            || allowed.secrets.iter().any(|name| asks.asks_for_secret(name))
+            || allowed.env.iter().any(|name| asks.env.contains(name))
+    }
+
+    fn ungranted(self, why: String) -> Ungranted {
+        let why = (!self.by_default).then_some(why);
+        Ungranted { name: self.name, wasm: self.wasm, asks: self.asks, why }
+    }
 }
 
 /// What a plugin asks for, is allowed and has.
@@ -387,7 +459,8 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|known| known.name == name)
 }
 
-fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
+/// A plugin as the configuration has it. Nothing is loaded.
+pub(crate) fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -> Result<Chosen> {
     let limits = plugin.limits.over(limits);
     let chosen = match &plugin.path {
         Some(path) => from_disk(Some(plugin.name.clone()), path, Allowed::by_config(plugin), limits)?,
@@ -485,23 +558,32 @@ pub(crate) fn reads_only(dirs: &[DirGrant]) -> bool {
     !dirs.is_empty() && dirs.iter().all(|dir| dir.access == Access::ReadOnly)
 }
 
-/// What to do about a plugin that didn't load for want of a grant: give one, or mend its manifest if one was given and
-/// the plugin doesn't ask for it.
-pub(crate) fn grant_hint(error: &SandboxError, asks: &Asks, given: bool, elsewhere: &str) -> String {
-    match (error.code(), given) {
-        (Code::PluginGrantMissing, true) if *asks == Asks::default() => {
-            "; its `plugin.toml` asks for nothing: set what it needs under `[asks]`".to_owned()
-        }
-        (Code::PluginGrantMissing, _) if *asks != Asks::default() => {
-            format!("; grant what it asks for with {}{elsewhere}", asks.lacking().1)
-        }
-        (Code::PluginGrantMissing, false) => {
-            format!(
-                "; let its `plugin.toml` ask for it, and grant it with `--dir DIR` or `--host RULE`{elsewhere}"
-            )
-        }
-        _ => String::new(),
+/// How each of the capabilities that a plugin was refused for lacking can be had: asked for in its manifest, if it
+/// isn't, and granted.
+pub(crate) fn grant_hint(error: &SandboxError, asks: &Asks) -> String {
+    let capabilities = [
+        ("wasi:filesystem/", asks.dirs != AskedAccess::None, "dirs = \"read\"", "`--dir DIR`"),
+        ("wasi:http/", !asks.hosts.is_empty(), "hosts = [RULE]", "`--host RULE`"),
+        ("t2m:plugin/secrets", !asks.secrets.is_empty(), "secrets = [NAME]", "`secrets` of its `[[plugin]]`"),
+        ("t2m:plugin/kv", asks.kv, "kv = true", "`--kv`"),
+    ];
+    if error.code() != Code::PluginGrantMissing {
+        return String::new();
     }
+    let lacking: Vec<_> =
+        capabilities.into_iter().filter(|(interface, ..)| error.message().contains(interface)).collect();
+    let unasked: Vec<_> =
+        lacking.iter().filter(|(_, asked, ..)| !asked).map(|(.., ask, _)| format!("`{ask}`")).collect();
+    let mut hint = String::new();
+    if !unasked.is_empty() {
+        hint = format!("; let its `plugin.toml` ask for that with {} under `[asks]`", unasked.join(" and "));
+    }
+    let grants: Vec<_> = lacking.iter().map(|(.., grant)| *grant).collect();
+    if !grants.is_empty() {
+        let grants = grants.join(" and ");
+        hint.push_str(&format!("; grant it with {grants}, or in its `[[plugin]]` in t2m.toml"));
+    }
+    hint
 }
 
 /// What to grant to a tool that writes files and would only find directories that it may read.
@@ -522,7 +604,7 @@ pub(crate) async fn explain_missing_grants(
     blocked: &mut [Blocked],
 ) -> Result<()> {
     if blocked.iter().any(|entry| entry.error.code == Code::ToolUnknown) {
-        for Ungranted { name: plugin, wasm, asks } in &loaded.left_out {
+        for Ungranted { name: plugin, wasm, asks, .. } in &loaded.left_out {
             let offered = sandbox.describe(plugin.clone(), Arc::clone(wasm)).await?.tools;
             for entry in blocked.iter_mut().filter(|entry| entry.error.code == Code::ToolUnknown) {
                 let tool = workflow.node(&entry.node).map(|node| &node.tool);

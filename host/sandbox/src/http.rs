@@ -153,7 +153,11 @@ impl Outgoing {
         };
         let rules = covering(&grant.rules, *methods, method, &target);
         if rules.is_empty() {
-            tracing::warn!(target: "t2m_sandbox::http", %plugin, "{shown} was refused: no grant covers it, or the tool's effect doesn't");
+            let why = match methods.contain(method) {
+                true => "no grant covers it",
+                false => "the tool's effect doesn't allow the method",
+            };
+            tracing::warn!(target: "t2m_sandbox::http", %plugin, "{shown} was refused: {why}");
             return Err(Error::HttpRequestDenied);
         }
         tracing::debug!(target: "t2m_sandbox::http", %plugin, "{shown}");

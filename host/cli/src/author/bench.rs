@@ -54,7 +54,6 @@ impl Bench {
 
     /// Loads the plugin and gives it what it asks for of what it may have.
     pub(crate) async fn load(&self, setup: Setup) -> Result<Loaded> {
-        let given = setup.allowed != Grants::default();
         let grants = self.asks.granted(setup.allowed);
         let reads_only = plugins::reads_only(&grants.dirs);
         let source = PluginSource {
@@ -63,7 +62,7 @@ impl Bench {
             ..PluginSource::new(self.name.clone(), Arc::clone(&self.wasm))
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {
-            let hint = plugins::grant_hint(&error, &self.asks, given, "");
+            let hint = plugins::grant_hint(&error, &self.asks);
             Failure::new(error.code(), format!("{}{hint}", error.message()))
         })?;
         let tools = plugins::registration(&plugin, Trust::External, reads_only);

@@ -148,7 +148,10 @@ impl Sandboxed {
         let sandbox = plugins::sandbox(args, config)?;
         let (loaded, described) = runtime.block_on(async {
             let described = plugins::describe(&sandbox, args, config).await?;
-            Ok::<_, Failure>((plugins::load(&sandbox, args, config).await?, described))
+            Ok::<_, Failure>((
+                plugins::load(&sandbox, args, config, plugins::Lacking::Fails).await?,
+                described,
+            ))
         })?;
         let dispatcher =
             Dispatcher::new(DispatcherParts::new(plugins::registry(&loaded, &Contracts::default())?));

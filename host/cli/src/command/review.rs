@@ -40,8 +40,7 @@ use crate::plugins;
   t2m-host review --tool ./my-plugin
   t2m-host review workflow.json --approve add@sha256:... --approve divide@sha256:...")]
 pub(crate) struct ReviewCommand {
-    /// The workflow file; without one, every tool of the plugins named by `--tool`
-    #[arg(required_unless_present = "tools")]
+    /// The workflow file; without one, every tool of the plugins named by `--tool` or by the configuration
     workflow: Option<PathBuf>,
     /// Where contracts are kept [default: `WORKFLOW.contracts.json` beside the workflow or, without one,
     /// `t2m.contracts.json` beside the configuration in use or in the current folder]
@@ -76,6 +75,12 @@ struct Entry {
 
 impl ReviewCommand {
     pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
+        if self.workflow.is_none() && self.plugins.tools.is_empty() && config.plugin.is_empty() {
+            let message =
+                "nothing to review: name a workflow or a plugin (`--tool`), or list plugins in t2m.toml";
+            return Err(Failure::new(Code::InputMissing, message)
+                .with_next("see `t2m-host review --help` for examples"));
+        }
         let workflow = self.workflow.as_deref().map(read_workflow).transpose()?;
         let path = match (&self.workflow, &self.contracts) {
             (Some(workflow), given) => contracts::workflow_file(workflow, given.as_deref()),
@@ -123,7 +128,7 @@ impl ReviewCommand {
         if self.reviewer.is_none() && (asks || !self.approve.is_empty()) {
             // Before anybody reads and answers in vain.
             let message = "who agrees isn't known: `--reviewer NAME`, or the variable USER, says it";
-            return Err(Failure::new(Code::InputMissing, message));
+            return Err(Failure::new(Code::InputMissing, message).with_next("give `--reviewer NAME`"));
         }
         let now = now()?;
         let mut changed = false;

@@ -144,7 +144,7 @@ impl Run {
             if sinks.is_empty() { None } else { Some(Arc::new(Fan(sinks))) };
 
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
-        let loaded = plugins::load(&sandbox, &self.plugins, &config).await?;
+        let loaded = plugins::load(&sandbox, &self.plugins, &config, plugins::Lacking::Fails).await?;
         let dispatcher = Dispatcher::new(DispatcherParts {
             policy: config.policy.clone(),
             approvals: Some(Arc::new(GivenApprovals::new(

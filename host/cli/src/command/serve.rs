@@ -3,7 +3,8 @@
 //! Owns the way from files and options to a catalog, and its reload. Refuses to speak the protocol: that is
 //! the door's.
 //!
-//! **Invariant:** standard output carries MCP and nothing else; a reload that fails changes nothing.
+//! **Invariant:** standard output carries MCP and nothing else; a reload that fails changes nothing, and one
+//! that succeeds leaves no plugin with a grant that its file took away.
 
 mod reload;
 
@@ -31,6 +32,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::files::reason;
 use crate::out::Out;
+use crate::plugins::Lacking;
 use crate::tape::{self, Closer, Tape};
 use crate::workflow_tool::ServedWorkflow;
 use crate::{contracts, plugins};
@@ -129,7 +131,7 @@ impl Serve {
             .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         let approvals = Arc::new(GivenApprovals::new([], Arc::new(SystemClock)));
         let parts = Parts { sandbox, approvals, recorder };
-        let catalog = self.catalog(config_path, &parts, &config, out).await?;
+        let catalog = self.catalog(config_path, &parts, &config, Lacking::Fails, out).await?;
         let server = ToolServer::new(catalog, session);
         let stopped = stop_signal(parts.recorder.is_some())?;
         tokio::pin!(stopped);
@@ -167,7 +169,8 @@ impl Serve {
         out: &mut Out,
     ) -> Result<Config> {
         let config = config::load(config_path, out)?;
-        let catalog = self.catalog(config_path, parts, &config, out).await?;
+        // What the file takes away from a plugin is gone, even if the plugin can't do without.
+        let catalog = self.catalog(config_path, parts, &config, Lacking::StaysOut, out).await?;
         server.replace(catalog);
         Ok(config)
     }
@@ -178,13 +181,15 @@ impl Serve {
         config_path: Option<&Path>,
         parts: &Parts,
         config: &Config,
+        lacking: Lacking,
         out: &mut Out,
     ) -> Result<Catalog> {
         let Parts { sandbox, approvals, recorder } = parts;
         let offered = self.workflows(config);
         let workflows = offered.iter().map(|offer| read_workflow(&offer.path)).collect::<Result<Vec<_>>>()?;
         let mut contracts = self.read_contracts(config_path, &offered, &workflows)?;
-        let mut loaded = plugins::load(sandbox, &self.plugins, config).await?;
+        let mut loaded = plugins::load(sandbox, &self.plugins, config, lacking).await?;
+        loaded.tell_left_out(out);
         loaded.trust(&self.trust, &mut contracts)?;
         let given = given_approvals(&self.approve, self.approvals.as_deref())?;
         let dispatcher = Dispatcher::new(DispatcherParts {

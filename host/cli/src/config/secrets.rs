@@ -19,6 +19,8 @@ use crate::files;
 /// Largest file that is read, in bytes: the longest value and a line break.
 const MAX_BYTES: usize = (8 << 10) + 2;
 
+const ONE_SOURCE: &str = "it comes from either `env` or `file`";
+
 /// One secret: where its value comes from, and which hosts it is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +42,17 @@ pub(crate) struct SecretConfig {
     pub(crate) query: bool,
 }
 
+impl SecretConfig {
+    /// What is wrong with it, as far as that can be said without its value.
+    pub(crate) fn problem(&self, name: &str) -> Option<String> {
+        if self.env.is_some() == self.file.is_some() {
+            return Some(ONE_SOURCE.to_owned());
+        }
+        let hosts: Vec<HostRule> = self.hosts.iter().filter_map(|rule| rule.parse().ok()).collect();
+        SecretGrant::new(name, "any value", hosts, self.query).err().map(|error| error.message().to_owned())
+    }
+}
+
 /// Reads a secret.
 pub(crate) fn read(config: &Config, name: &str) -> Result<SecretGrant> {
     let invalid = |message: String| Failure::new(Code::GrantInvalid, format!("secret `{name}`: {message}"));
@@ -51,7 +64,7 @@ pub(crate) fn read(config: &Config, name: &str) -> Result<SecretGrant> {
             std::env::var(variable).map_err(|_| invalid(format!("the variable `{variable}` isn't set")))?
         }
         (None, Some(path)) => from_file(path).map_err(invalid)?,
-        _ => return Err(invalid("it comes from either `env` or `file`".to_owned())),
+        _ => return Err(invalid(ONE_SOURCE.to_owned())),
     };
     let hosts = secret.hosts.iter().map(|rule| rule.parse());
     let hosts = hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?;

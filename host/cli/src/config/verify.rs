@@ -4,10 +4,11 @@
 //!
 //! **Invariant:** every problem of the file is reported at once, with its line.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use t2m_core::code::Code;
-use t2m_core::id::ToolName;
+use t2m_core::id::{PluginId, ToolName};
 use t2m_core::problem::{Problem, Problems};
 use t2m_sandbox::DirGrant;
 
@@ -31,13 +32,25 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
             add(Code::IdDuplicate, "/name", format!("an earlier plugin is named `{}` as well", plugin.name));
         }
         match &plugin.path {
-            Some(path) => {
-                if let Err(failure) = Component::find(path).and_then(|found| found.read().map(|_| ())) {
+            Some(path) => match Component::find(path).and_then(|found| found.read().map(|_| ())) {
+                Err(failure) => {
                     for problem in failure.problems.iter() {
                         add(problem.code, "/path", format!("`{}`: {}", path.display(), problem.message));
                     }
                 }
-            }
+                Ok(()) => match plugins::configured(plugin, config.limits.to_limits()) {
+                    Err(failure) => {
+                        for problem in failure.problems.iter() {
+                            add(problem.code, "", problem.message.clone());
+                        }
+                    }
+                    Ok(chosen) if plugin.calls_per_instance > 1 && chosen.has_grants() => {
+                        let message = "a plugin with grants gets a new instance for each call: its grants are those of the call";
+                        add(Code::GrantInvalid, "/calls_per_instance", message.to_owned());
+                    }
+                    Ok(_) => {}
+                },
+            },
             None if !plugins::is_built_in(plugin.name.as_str()) => {
                 add(
                     Code::PluginInvalid,
@@ -65,7 +78,11 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
         }
     }
     for (name, secret) in &config.secrets {
-        problems.extend(manifest::host_problems(&secret.hosts, &format!("/secrets/{name}/hosts")));
+        let place = format!("/secrets/{name}");
+        let hosts = manifest::host_problems(&secret.hosts, &format!("{place}/hosts"));
+        let found = if hosts.is_empty() { secret.problem(name) } else { None };
+        problems.extend(hosts);
+        problems.extend(found.map(|message| Problem::at(Code::GrantInvalid, place, message)));
     }
     for (at, workflow) in config.workflow.iter().enumerate() {
         if let Err(failure) = read_workflow(&workflow.path) {
@@ -80,15 +97,29 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
         let bytes = files::read(path, super::MAX_BYTES)?;
         return Err(toml_file::placed(&bytes, problems)).in_file(path);
     }
-    if config.policy.tools.is_empty() {
-        return Ok(Vec::new());
+    let lent = config.plugin.iter().flat_map(|plugin| &plugin.secrets).collect::<BTreeSet<_>>();
+    let unread = lent.into_iter().filter_map(|name| super::secrets::read(config, name).err());
+    let mut doubtful: Vec<String> = unread.map(|failure| failure.problems.to_string()).collect();
+    if config.policy.tools.is_empty() && config.plugin.iter().all(|plugin| plugin.tool_limits.is_empty()) {
+        return Ok(doubtful);
     }
     let args = PluginArgs::default();
     let sandbox = plugins::sandbox(&args, config)?;
     let described = plugins::describe(&sandbox, &args, config).await?;
-    let known: Vec<&ToolName> =
-        described.iter().flat_map(|plugin| &plugin.tools).map(|tool| &tool.name).collect();
-    let doubtful = config.policy.tools.keys().filter(|tool| !known.contains(tool));
-    let warning = |tool: &ToolName| format!("policy.tools names `{tool}`, which no configured plugin has");
-    Ok(doubtful.map(warning).collect())
+    let has = |name: Option<&PluginId>, tool: &ToolName| {
+        let plugins = described.iter().filter(|plugin| name.is_none_or(|name| *name == plugin.name));
+        plugins.flat_map(|plugin| &plugin.tools).any(|offered| offered.name == *tool)
+    };
+    let unknown = config.policy.tools.keys().filter(|tool| !has(None, tool));
+    doubtful
+        .extend(unknown.map(|tool| format!("policy.tools names `{tool}`, which no configured plugin has")));
+    for plugin in &config.plugin {
+        let unknown = plugin.tool_limits.keys().filter(|tool| !has(Some(&plugin.name), tool));
+        let name = &plugin.name;
+        doubtful.extend(
+            unknown
+                .map(|tool| format!("tool_limits of plugin `{name}` names `{tool}`, which it doesn't have")),
+        );
+    }
+    Ok(doubtful)
 }

@@ -154,7 +154,7 @@ impl Lent {
                 if rules.is_empty() {
                     tracing::warn!(
                         target: "t2m_sandbox::http",
-                        "a request to `{}` was refused: the secret `{}` isn't for it", target.host, grant.name
+                        "a request to `{}:{}` was refused: the secret `{}` isn't for it", target.host, target.port, grant.name
                     );
                     return Err(Error::HttpRequestDenied);
                 }

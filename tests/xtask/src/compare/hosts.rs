@@ -15,7 +15,7 @@ use super::wassette;
 use crate::shell::{Repo, program, run, say};
 
 /// Limits so high that only a cancellation or the end stops a guest.
-const CONFIG: &str = "[limits]\nwall_ms = 600000\nfuel = 9000000000000000\n";
+const CONFIG: &str = "[limits]\nwall_ms = 600000\nfuel = 100000000000000\n";
 
 /// One server.
 pub(crate) struct Host {

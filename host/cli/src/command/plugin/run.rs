@@ -18,7 +18,7 @@ use t2m_core::id::{NodeId, RunId, ToolName};
 use t2m_core::json::Limits;
 use t2m_core::tool::Reply;
 use t2m_runtime::{GivenApprovals, SystemClock};
-use t2m_sandbox::{DirGrant, Grants, HostRule};
+use t2m_sandbox::{DirGrant, HostRule};
 
 use super::super::run::{input_value, shorten};
 use crate::args::PluginArgs;
@@ -29,13 +29,13 @@ use crate::exit::Exit;
 use crate::failure::{Failure, InFile, Result};
 use crate::files;
 use crate::out::{Out, one_line, pretty};
-use crate::plugins;
-use crate::workspace;
+use crate::plugins::{self, Allowed};
 
 /// Call one tool once.
 ///
 /// The plugin's own description counts as reviewed, because you name it here; the policy applies as always.
-/// It isn't built: see `plugin build`.
+/// It isn't built: see `plugin build`. What a `[[plugin]]` of t2m.toml with its path allows it, secrets too, it has
+/// here as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   t2m-host plugin run hello greet --arg name=Ada
@@ -62,6 +62,9 @@ pub(crate) struct Run {
     /// Let the plugin keep values between calls, if it asks for that, in `.t2m` beside t2m.toml or in the current folder
     #[arg(long)]
     kv: bool,
+    /// Grant a variable of the environment, if the plugin asks for it; repeat for more
+    #[arg(long = "env", value_name = "NAME")]
+    env: Vec<String>,
     /// Approve one request, by the id that an earlier attempt printed; repeat for more
     #[arg(long, value_name = "ID")]
     approve: Vec<Digest>,
@@ -96,7 +99,12 @@ impl ApprovalGate for Everything {
 impl Run {
     pub(crate) async fn run(self, config: Config, out: &mut Out) -> Result<Exit> {
         let component = Component::find(&self.path)?;
-        let args = PluginArgs { cache_dir: self.cache_dir.clone(), ..PluginArgs::default() };
+        let args = PluginArgs {
+            kv: self.kv,
+            env: self.env.clone(),
+            cache_dir: self.cache_dir.clone(),
+            ..PluginArgs::default()
+        };
         let bench = Bench::new(plugins::sandbox(&args, &config)?, &component)?;
         let approvals: Arc<dyn ApprovalGate> = if self.allow_effects {
             Arc::new(Everything)
@@ -104,9 +112,10 @@ impl Run {
             Arc::new(GivenApprovals::new(self.given_approvals(), Arc::new(SystemClock)))
         };
         let limits = config.limits.to_limits();
-        let keeps = self.kv && bench.asks.kv;
-        let kv = keeps.then(|| workspace::store(&config.folder, &bench.name)).transpose()?;
-        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone(), kv, ..Grants::default() };
+        let own = Allowed::of_component(&config, &component);
+        let mut allowed = own.with(&args, &config, &bench.name, &bench.asks)?;
+        allowed.dirs.extend(self.dirs.iter().cloned());
+        allowed.hosts.extend(self.hosts.iter().cloned());
         let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
         let schema = loaded.tool(&self.tool).map(|tool| tool.input_schema.clone());
