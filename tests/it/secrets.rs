@@ -125,6 +125,20 @@ fn a_value_reaches_its_host_and_nothing_else() -> Outcome<()> {
     Ok(())
 }
 
+/// P06: the author of a plugin tries it with what the configuration lends it, and sees as little.
+#[test]
+fn plugin_run_has_what_the_configuration_grants() -> Outcome<()> {
+    let server = WebServer::start()?;
+    let url = format!("http://127.0.0.1:{}/echo", server.address.port());
+    let env = environment(&server, &format!("\"http://127.0.0.1:{}\"", server.address.port()))?;
+    let args = json!({"url": url, "place": "bearer"}).to_string();
+    let output =
+        HostCli::new(&env)?.args(["-vvv", "plugin", "run", "lent", "spend", "--args", &args]).output()?;
+    assert!(server.take_seen().concat().contains(CANARY), "{output:?}");
+    clean("plugin run", &format!("{:?}", output.success()?));
+    Ok(())
+}
+
 /// P06: a secret that can't be kept is refused before anything runs, by name and without its value.
 #[test]
 fn a_secret_that_cannot_be_kept_is_refused() -> Outcome<()> {

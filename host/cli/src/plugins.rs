@@ -310,6 +310,11 @@ impl Chosen {
             || allowed.env.iter().any(|name| asks.env.contains(name))
     }
 
+    /// Whether it asks for a secret.
+    pub(crate) fn asks_for_secret(&self, name: &str) -> bool {
+        self.asks.asks_for_secret(name)
+    }
+
     fn ungranted(self, why: String) -> Ungranted {
         let why = (!self.by_default).then_some(why);
         Ungranted { name: self.name, wasm: self.wasm, asks: self.asks, why }

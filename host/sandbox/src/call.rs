@@ -158,7 +158,7 @@ async fn run(
     let came_to_its_end = matches!(&ended, Ok(Ok(_))) && breach.is_none();
     let result = match ended {
         // Whatever the guest made of it.
-        _ if breach.is_some() => Err(outcome::http_limit(breach)),
+        _ if breach.is_some() => Err(outcome::http_limit(breach, limits)),
         Err(_) => Err(outcome::timed_out(wall, limits)),
         Ok(Err(error)) => Err(outcome::failure_of(&error, store.data())),
         Ok(Ok(output)) => plugin.pre.reply(output, usage(limits, store), limits.transfer_bytes),

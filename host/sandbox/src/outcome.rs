@@ -34,7 +34,7 @@ pub(crate) fn failure_of(error: &wasmtime::Error, state: &State) -> ToolFailure 
     let message = match code {
         Code::SandboxTrap => trap_message(error, &state.stderr_text()),
         Code::SandboxBusy => "every slot of the sandbox is taken".to_owned(),
-        code => format!("the plugin was stopped: {}", limit_text(code)),
+        code => format!("the plugin was stopped: {}", limit_text(code, state.limits())),
     };
     ToolFailure::host(code, message)
 }
@@ -48,8 +48,9 @@ pub(crate) fn timed_out(wall: std::time::Duration, limits: Limits) -> ToolFailur
 }
 
 /// The failure of a guest that broke a limit of HTTP.
-pub(crate) fn http_limit(breach: Option<Breach>) -> ToolFailure {
-    let text = breach.map_or("it broke a limit of HTTP", Breach::text);
+pub(crate) fn http_limit(breach: Option<Breach>, limits: Limits) -> ToolFailure {
+    let text =
+        breach.map_or_else(|| "it broke a limit of HTTP".to_owned(), |breach| breach.text(limits.http));
     ToolFailure::host(Code::SandboxHttp, format!("the plugin was stopped: {text}"))
 }
 
@@ -88,18 +89,26 @@ fn code_of(error: &wasmtime::Error, state: &State) -> Code {
     }
 }
 
-fn limit_text(code: Code) -> &'static str {
+fn limit_text(code: Code, limits: Limits) -> String {
     match code {
-        Code::SandboxFuel => "it used up its fuel",
-        Code::SandboxTimeout => "it took too long",
-        Code::SandboxStack => "its call stack overflowed",
-        Code::SandboxMemory => "it wanted more memory than its limit",
-        Code::SandboxTransfer => "it handed over more bytes than its limit",
-        Code::SandboxHandles => "it opened more handles than its limit",
-        Code::SandboxResources => "it wanted more instances, memories or tables than its limit",
-        Code::SandboxWritten => "it wrote more, or made more files, than its limit",
-        Code::SandboxLog => "it logged more than its limit",
-        _ => "it broke a limit",
+        Code::SandboxFuel => format!("it used up its fuel of {}", limits.fuel),
+        Code::SandboxTimeout => "it took too long".to_owned(),
+        Code::SandboxStack => "its call stack overflowed".to_owned(),
+        Code::SandboxMemory => format!("it wanted more memory than its {} bytes", limits.memory_bytes),
+        Code::SandboxTransfer => format!("it handed over more than {} bytes", limits.transfer_bytes),
+        Code::SandboxHandles => format!("it opened more than {} handles", limits.handles),
+        Code::SandboxResources => format!(
+            "it wanted more than {} instances, {} memories, {} tables or {} elements of tables",
+            limits.instances, limits.memories, limits.tables, limits.table_elements
+        ),
+        Code::SandboxWritten => format!(
+            "it wrote more than {} bytes, or made more than {} files",
+            limits.written_bytes, limits.created_files
+        ),
+        Code::SandboxLog => {
+            format!("it logged more than {} bytes or {} lines", limits.log_bytes, limits.log_lines)
+        }
+        _ => "it broke a limit".to_owned(),
     }
 }
 

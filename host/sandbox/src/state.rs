@@ -222,6 +222,11 @@ impl State {
         self.http.get_or_insert_with(|| Box::new(Http::new(None, limits, plugin))).view(&mut self.table)
     }
 
+    /// What the call may use.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// The store of the call, if there is one.
     pub(crate) fn kv(&self) -> Option<&KvGrant> {
         self.kv.as_ref()

@@ -23,6 +23,7 @@ use crate::{files, manifest, plugins, toml_file};
 /// line names.
 pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<String>> {
     let mut problems = Vec::new();
+    let mut lent = BTreeSet::new();
     for (at, plugin) in config.plugin.iter().enumerate() {
         problems.extend(manifest::host_problems(&plugin.hosts, &format!("/plugin/{at}/hosts")));
         let mut add = |code, field: &str, message: String| {
@@ -48,7 +49,9 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
                         let message = "a plugin with grants gets a new instance for each call: its grants are those of the call";
                         add(Code::GrantInvalid, "/calls_per_instance", message.to_owned());
                     }
-                    Ok(_) => {}
+                    Ok(chosen) => {
+                        lent.extend(plugin.secrets.iter().filter(|name| chosen.asks_for_secret(name)));
+                    }
                 },
             },
             None if !plugins::is_built_in(plugin.name.as_str()) => {
@@ -97,7 +100,6 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
         let bytes = files::read(path, super::MAX_BYTES)?;
         return Err(toml_file::placed(&bytes, problems)).in_file(path);
     }
-    let lent = config.plugin.iter().flat_map(|plugin| &plugin.secrets).collect::<BTreeSet<_>>();
     let unread = lent.into_iter().filter_map(|name| super::secrets::read(config, name).err());
     let mut doubtful: Vec<String> = unread.map(|failure| failure.problems.to_string()).collect();
     if config.policy.tools.is_empty() && config.plugin.iter().all(|plugin| plugin.tool_limits.is_empty()) {

@@ -84,11 +84,11 @@ pub(crate) enum Breach {
 
 impl Breach {
     /// For the caller, behind "the plugin was stopped: ".
-    pub(crate) fn text(self) -> &'static str {
+    pub(crate) fn text(self, limits: HttpLimits) -> String {
         match self {
-            Breach::Requests => "it made more HTTP requests than its limit",
-            Breach::Sent => "it sent more bytes over HTTP than its limit",
-            Breach::Received => "it received more bytes over HTTP than its limit",
+            Breach::Requests => format!("it made more than {} HTTP requests", limits.requests),
+            Breach::Sent => format!("it sent more than {} bytes over HTTP", limits.sent_bytes),
+            Breach::Received => format!("it received more than {} bytes over HTTP", limits.received_bytes),
         }
     }
 }
