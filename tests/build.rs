@@ -4,6 +4,7 @@ fn main() -> Result<(), t2m_plugin_build::Failure> {
     t2m_plugin_build::compile(&[
         "tests/guests/hostile",
         "tests/guests/counter",
+        "tests/guests/dated",
         "tests/guests/lent",
         "tests/guests/typed",
         "tests/guests/typed-files",

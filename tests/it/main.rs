@@ -16,6 +16,8 @@ mod compile_checks;
 #[cfg(test)]
 mod compile_limits;
 #[cfg(test)]
+mod dates;
+#[cfg(test)]
 mod dispatch_order;
 #[cfg(test)]
 mod filesystem;

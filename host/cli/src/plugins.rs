@@ -19,7 +19,7 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{
-    Access, DirGrant, Grants, HostRule, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig,
+    Access, Date, DirGrant, Grants, HostRule, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig,
     SandboxError,
 };
 
@@ -135,21 +135,24 @@ pub(crate) struct Allowed {
     secrets: Vec<String>,
     kv: bool,
     env: Vec<String>,
+    clock: bool,
 }
 
 impl Allowed {
     fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
         let (dirs, hosts) = (plugin.dirs.clone(), plugin.hosts.clone());
-        Allowed { dirs, hosts, secrets: plugin.secrets.clone(), kv: plugin.kv, env: plugin.env.clone() }
+        let (secrets, env) = (plugin.secrets.clone(), plugin.env.clone());
+        Allowed { dirs, hosts, secrets, kv: plugin.kv, env, clock: plugin.clock }
     }
 
-    /// Directories and hosts, with those of the command line. Nothing is opened.
+    /// Directories, hosts and the date, with those of the command line. Nothing is opened.
     fn places(&self, args: &PluginArgs) -> Result<Grants> {
         let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
         let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
         Ok(Grants {
             dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
             hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
+            clock: (self.clock || args.clock).then_some(Date::Now),
             ..Grants::default()
         })
     }
@@ -222,6 +225,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
             limits: chosen.limits,
             tool_limits: chosen.tool_limits,
             calls_per_instance: chosen.calls_per_instance,
+            asks_for_date: chosen.asks.clock,
         };
         match sandbox.load(source).await {
             Ok(plugin) => loaded.plugins.push(LoadedPlugin { plugin, trust: chosen.trust, reads_only }),
@@ -243,7 +247,7 @@ pub(crate) async fn load(sandbox: &Sandbox, args: &PluginArgs, config: &Config) 
 pub(crate) struct Granted {
     pub(crate) name: PluginId,
     pub(crate) asks: Asks,
-    /// Directories and hosts.
+    /// Directories, hosts and the date.
     pub(crate) allowed: Grants,
     pub(crate) has: Grants,
     /// What is allowed by name, and whether it may keep values.

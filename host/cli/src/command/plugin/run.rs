@@ -18,7 +18,7 @@ use t2m_core::id::{NodeId, RunId, ToolName};
 use t2m_core::json::Limits;
 use t2m_core::tool::Reply;
 use t2m_runtime::{GivenApprovals, SystemClock};
-use t2m_sandbox::{DirGrant, Grants, HostRule};
+use t2m_sandbox::{Date, DirGrant, Grants, HostRule};
 
 use super::super::run::{input_value, shorten};
 use crate::args::PluginArgs;
@@ -62,6 +62,9 @@ pub(crate) struct Run {
     /// Let the plugin keep values between calls, if it asks for that, in `.t2m` beside t2m.toml or in the current folder
     #[arg(long)]
     kv: bool,
+    /// Let the plugin read the real date, if it asks for that
+    #[arg(long)]
+    clock: bool,
     /// Approve one request, by the id that an earlier attempt printed; repeat for more
     #[arg(long, value_name = "ID")]
     approve: Vec<Digest>,
@@ -106,7 +109,9 @@ impl Run {
         let limits = config.limits.to_limits();
         let keeps = self.kv && bench.asks.kv;
         let kv = keeps.then(|| workspace::store(&config.folder, &bench.name)).transpose()?;
-        let allowed = Grants { dirs: self.dirs.clone(), hosts: self.hosts.clone(), kv, ..Grants::default() };
+        let (dirs, hosts) = (self.dirs.clone(), self.hosts.clone());
+        let clock = self.clock.then_some(Date::Now);
+        let allowed = Grants { dirs, hosts, kv, clock, ..Grants::default() };
         let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
         let schema = loaded.tool(&self.tool).map(|tool| tool.input_schema.clone());
