@@ -11,6 +11,7 @@ fn main() -> Result<(), t2m_plugin_build::Failure> {
         "tests/guests/web",
         "plugins/files",
         "plugins/math",
+        "plugins/time",
     ])?;
     Ok(())
 }

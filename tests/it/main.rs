@@ -61,3 +61,5 @@ mod sandbox_escapes;
 mod sandbox_limits;
 #[cfg(test)]
 mod secrets;
+#[cfg(test)]
+mod time;

@@ -32,7 +32,7 @@ use crate::manifest::{self, Asks, Manifest};
 use crate::workspace;
 
 /// The first-party plugins, compiled by the build script.
-pub(crate) const BUILT_IN: [BuiltIn; 5] = [
+pub(crate) const BUILT_IN: [BuiltIn; 6] = [
     BuiltIn {
         name: "fetch",
         wasm: include_bytes!(env!("T2M_PLUGIN_FETCH")),
@@ -57,6 +57,11 @@ pub(crate) const BUILT_IN: [BuiltIn; 5] = [
         name: "memory",
         wasm: include_bytes!(env!("T2M_PLUGIN_MEMORY")),
         manifest: include_bytes!("../../../plugins/memory/plugin.toml"),
+    },
+    BuiltIn {
+        name: "time",
+        wasm: include_bytes!(env!("T2M_PLUGIN_TIME")),
+        manifest: include_bytes!("../../../plugins/time/plugin.toml"),
     },
 ];
 
