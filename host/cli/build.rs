@@ -7,6 +7,7 @@ fn main() -> Result<(), t2m_plugin_build::Failure> {
         "plugins/json",
         "plugins/math",
         "plugins/memory",
+        "plugins/time",
     ])?;
     Ok(())
 }

@@ -221,7 +221,7 @@ fn the_other_commands_answer() -> Outcome<()> {
     env.write("t2m.toml", run(&["config", "show", "--defaults"])?.stdout)?;
     run(&["config", "check"])?;
     assert!(run(&["config", "show"])?.stdout.contains("concurrency = 8"));
-    assert_eq!(run(&["doctor", "--format", "json"])?.json()?["plugins"].as_array().map(Vec::len), Some(5));
+    assert_eq!(run(&["doctor", "--format", "json"])?.json()?["plugins"].as_array().map(Vec::len), Some(6));
     assert!(run(&["doctor", "--codes"])?.stdout.contains("| `policy-denied` |"));
     Ok(())
 }

@@ -255,11 +255,11 @@ async fn each_limit_of_http_stops_the_call() {
     let to = format!("127.0.0.1:{}", server.address.port());
     let post = json!({"method": "POST", "body": 1_000_000});
     for (tool, ask, words, most_seen) in [
-        ("ask", with(get("http", &to, "/"), json!({"times": 4})), "more HTTP requests", 3),
+        ("ask", with(get("http", &to, "/"), json!({"times": 4})), "more than 3 HTTP requests", 3),
         // Refused requests count as well, or a guest could try every address.
-        ("ask", with(get("http", "a.example", "/"), json!({"times": 4})), "more HTTP requests", 0),
-        ("send", with(get("http", &to, "/"), post), "sent more bytes", 1),
-        ("ask", get("http", &to, "/big"), "received more bytes", 1),
+        ("ask", with(get("http", "a.example", "/"), json!({"times": 4})), "more than 3 HTTP requests", 0),
+        ("send", with(get("http", &to, "/"), post), "sent more than 50000 bytes", 1),
+        ("ask", get("http", &to, "/big"), "received more than 50000 bytes", 1),
     ] {
         let path = ask["path"].as_str().unwrap().to_owned();
         let error = host.call(tool, ask).await.unwrap_err();

@@ -16,6 +16,8 @@ mod compile_checks;
 #[cfg(test)]
 mod compile_limits;
 #[cfg(test)]
+mod dates;
+#[cfg(test)]
 mod dispatch_order;
 #[cfg(test)]
 mod filesystem;
@@ -59,3 +61,5 @@ mod sandbox_escapes;
 mod sandbox_limits;
 #[cfg(test)]
 mod secrets;
+#[cfg(test)]
+mod time;

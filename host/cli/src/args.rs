@@ -113,6 +113,9 @@ pub(crate) struct PluginArgs {
     /// Let the plugins that ask for it keep values between calls, in `.t2m` beside t2m.toml or in the current folder
     #[arg(long)]
     pub(crate) kv: bool,
+    /// Let the plugins that ask for it read the real date; any other one sees a date that follows from the run
+    #[arg(long)]
+    pub(crate) clock: bool,
     /// Folder for compiled plugins [default: `t2m-host` in the user's cache folder]
     #[arg(long, env = "T2M_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,

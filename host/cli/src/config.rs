@@ -114,6 +114,9 @@ pub(crate) struct PluginConfig {
     /// Variables of the environment that it may read, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) env: Vec<String>,
+    /// Whether it may read the real date. Otherwise the date follows from the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) clock: bool,
     /// Limits of its own, as far as they differ from `[limits]`.
     #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
     pub(crate) limits: LimitsPatch,

@@ -86,6 +86,9 @@ pub(crate) struct Asks {
     /// Variables of the environment, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) env: Vec<String>,
+    /// Whether it reads the real date. Otherwise the date follows from the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) clock: bool,
 }
 
 /// What a plugin wants to do in directories.
@@ -153,7 +156,9 @@ impl Asks {
             (!self.secrets.is_empty()).then(|| format!("to use the secrets {}", self.secrets.join(", ")));
         let env = (!self.env.is_empty()).then(|| format!("to read the variables {}", self.env.join(", ")));
         let kv = self.kv.then(|| "to keep values between calls".to_owned());
-        let asked: Vec<String> = dirs.into_iter().chain(hosts).chain(secrets).chain(kv).chain(env).collect();
+        let clock = self.clock.then(|| "to read the real date".to_owned());
+        let all = [dirs, hosts, secrets, kv, env, clock];
+        let asked: Vec<String> = all.into_iter().flatten().collect();
         if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") }
     }
 
@@ -176,7 +181,8 @@ impl Asks {
             allowed.secrets.into_iter().filter(|secret| self.asks_for_secret(secret.name())).collect();
         let kv = allowed.kv.filter(|_| self.kv);
         let env = allowed.env.into_iter().filter(|(name, _)| self.env.contains(name)).collect();
-        Grants { dirs, hosts, secrets, kv, env }
+        let clock = allowed.clock.filter(|_| self.clock);
+        Grants { dirs, hosts, secrets, kv, env, clock }
     }
 
     /// Whether a secret of this name is asked for. One that isn't is never read.
@@ -191,6 +197,7 @@ impl Asks {
             (self.dirs != AskedAccess::None, "directory", "`--dir DIR`"),
             (!self.hosts.is_empty(), "host", "`--host RULE`"),
             (self.kv, "store", "`--kv`"),
+            (self.clock, "clock", "`--clock`"),
         ];
         let asked: Vec<_> = all.into_iter().filter(|(asked, ..)| *asked).collect();
         let asked = if asked.is_empty() { vec![(true, "directory", "`--dir DIR`")] } else { asked };
@@ -220,10 +227,11 @@ mod tests {
         };
         let secrets = vec![secret("one"), secret("two")];
         let env = [("A", "1"), ("B", "2")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let allowed = Grants { dirs, hosts, secrets, kv: Some("kv".into()), env };
+        let clock = Some(t2m_sandbox::Date::Now);
+        let allowed = Grants { dirs, hosts, secrets, kv: Some("kv".into()), env, clock };
         let asks = |dirs, hosts: &[&str]| {
             let hosts = hosts.iter().map(|rule| (*rule).to_owned()).collect();
-            Asks { dirs, hosts, secrets: vec!["two".into(), "three".into()], kv: false, env: vec![] }
+            Asks { dirs, hosts, secrets: vec!["two".into(), "three".into()], ..Asks::default() }
                 .granted(allowed.clone())
         };
         assert_eq!(
@@ -233,6 +241,8 @@ mod tests {
         let read = asks(AskedAccess::Read, &[]);
         assert!(read.dirs.len() == 2 && read.dirs.iter().all(|grant| grant.access == Access::ReadOnly));
         assert!(Asks { kv: true, ..Asks::default() }.granted(allowed.clone()).kv.is_some());
+        assert_eq!(Asks { clock: true, ..Asks::default() }.granted(allowed.clone()).clock, clock);
+        assert_eq!(Asks { clock: true, ..Asks::default() }.granted(Grants::default()), Grants::default());
         let some = Asks { env: vec!["B".into(), "C".into()], ..Asks::default() }.granted(allowed.clone());
         assert_eq!(some.env, [("B".to_owned(), "2".to_owned())].into());
         let all = asks(AskedAccess::ReadWrite, &["https://*:*", "http://*"]);

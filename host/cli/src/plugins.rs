@@ -19,7 +19,7 @@ use t2m_core::tool::ToolDescriptor;
 use t2m_core::workflow::VerifiedWorkflow;
 use t2m_runtime::Blocked;
 use t2m_sandbox::{
-    Access, DirGrant, Grants, HostRule, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig,
+    Access, Date, DirGrant, Grants, HostRule, LeftOut, Limits, Plugin, PluginSource, Sandbox, SandboxConfig,
     SandboxError,
 };
 use tokio::task::JoinSet;
@@ -34,7 +34,7 @@ use crate::out::Out;
 use crate::workspace;
 
 /// The first-party plugins, compiled by the build script.
-pub(crate) const BUILT_IN: [BuiltIn; 5] = [
+pub(crate) const BUILT_IN: [BuiltIn; 6] = [
     BuiltIn {
         name: "fetch",
         wasm: include_bytes!(env!("T2M_PLUGIN_FETCH")),
@@ -59,6 +59,11 @@ pub(crate) const BUILT_IN: [BuiltIn; 5] = [
         name: "memory",
         wasm: include_bytes!(env!("T2M_PLUGIN_MEMORY")),
         manifest: include_bytes!("../../../plugins/memory/plugin.toml"),
+    },
+    BuiltIn {
+        name: "time",
+        wasm: include_bytes!(env!("T2M_PLUGIN_TIME")),
+        manifest: include_bytes!("../../../plugins/time/plugin.toml"),
     },
 ];
 
@@ -153,6 +158,7 @@ pub(crate) struct Allowed {
     secrets: Vec<String>,
     kv: bool,
     env: Vec<String>,
+    clock: bool,
 }
 
 impl Allowed {
@@ -168,16 +174,18 @@ impl Allowed {
 
     fn by_config(plugin: &crate::config::PluginConfig) -> Allowed {
         let (dirs, hosts) = (plugin.dirs.clone(), plugin.hosts.clone());
-        Allowed { dirs, hosts, secrets: plugin.secrets.clone(), kv: plugin.kv, env: plugin.env.clone() }
+        let (secrets, env) = (plugin.secrets.clone(), plugin.env.clone());
+        Allowed { dirs, hosts, secrets, kv: plugin.kv, env, clock: plugin.clock }
     }
 
-    /// Directories and hosts, with those of the command line. Nothing is opened.
+    /// Directories, hosts and the date, with those of the command line. Nothing is opened.
     fn places(&self, args: &PluginArgs) -> Result<Grants> {
         let dirs = self.dirs.iter().chain(&args.dirs).map(|dir| dir.parse());
         let hosts = self.hosts.iter().chain(&args.hosts).map(|host| host.parse());
         Ok(Grants {
             dirs: dirs.collect::<std::result::Result<Vec<DirGrant>, SandboxError>>()?,
             hosts: hosts.collect::<std::result::Result<Vec<HostRule>, SandboxError>>()?,
+            clock: (self.clock || args.clock).then_some(Date::Now),
             ..Grants::default()
         })
     }
@@ -271,6 +279,7 @@ pub(crate) async fn load(
             limits: chosen.limits,
             tool_limits: chosen.tool_limits.clone(),
             calls_per_instance: chosen.calls_per_instance,
+            asks_for_date: chosen.asks.clock,
         };
         let sandbox = sandbox.clone();
         loading.spawn(async move { (at, chosen, reads_only, sandbox.load(source).await) });
@@ -306,6 +315,7 @@ impl Chosen {
         asks.dirs != AskedAccess::None && !allowed.dirs.is_empty()
             || !asks.hosts.is_empty() && !allowed.hosts.is_empty()
             || asks.kv && allowed.kv
+            || asks.clock && allowed.clock
             || allowed.secrets.iter().any(|name| asks.asks_for_secret(name))
             || allowed.env.iter().any(|name| asks.env.contains(name))
     }
@@ -325,7 +335,7 @@ impl Chosen {
 pub(crate) struct Granted {
     pub(crate) name: PluginId,
     pub(crate) asks: Asks,
-    /// Directories and hosts.
+    /// Directories, hosts and the date.
     pub(crate) allowed: Grants,
     pub(crate) has: Grants,
     /// What is allowed by name, and whether it may keep values.
@@ -571,6 +581,7 @@ pub(crate) fn grant_hint(error: &SandboxError, asks: &Asks) -> String {
         ("wasi:http/", !asks.hosts.is_empty(), "hosts = [RULE]", "`--host RULE`"),
         ("t2m:plugin/secrets", !asks.secrets.is_empty(), "secrets = [NAME]", "`secrets` of its `[[plugin]]`"),
         ("t2m:plugin/kv", asks.kv, "kv = true", "`--kv`"),
+        ("the real date", asks.clock, "clock = true", "`--clock`"),
     ];
     if error.code() != Code::PluginGrantMissing {
         return String::new();

@@ -1,15 +1,15 @@
 //! Time and chance as a guest sees them.
 //!
-//! Owns the virtual clocks and the seeds. Refuses the host's own clock and entropy: with them a guest could
-//! measure other work on the machine, and a replay would differ.
+//! Owns the virtual clocks, the date that a plugin may be granted, and the seeds. Refuses the host's own clock and
+//! entropy: with them a guest could measure other work on the machine, and a replay would differ.
 //!
 //! **Invariant:** what a guest reads depends on the run, node and attempt, on how often it reads, and on how
-//! long it asked to sleep; never on the host's clock. Sleeping itself takes real time, and the wall limit
-//! ends it.
+//! long it asked to sleep; never on the host's clock. The one exception is the date of a call that was granted it.
+//! Sleeping itself takes real time, and the wall limit ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -27,6 +27,10 @@ const WALL_START: u64 = 1_735_689_600;
 
 /// Seconds over which the starts of different runs are spread, about half a year.
 const WALL_SPREAD: u64 = 1 << 24;
+
+/// The date and the deadline are told in steps of this many milliseconds: enough to plan by, too coarse to measure
+/// other work with.
+pub(crate) const COARSE_MS: u32 = 100;
 
 /// What everything random in one call is made from.
 #[derive(Clone, Copy)]
@@ -74,10 +78,38 @@ impl VirtualClock {
         self.passed.fetch_add(STEP, Ordering::Relaxed)
     }
 
-    /// Gives a guest its clocks in a run. The one that isn't a date is also linked through [`HasClock`], where its
-    /// sleeping is virtual too.
-    pub(crate) fn install(&self, wasi: &mut WasiCtxBuilder, run: &str) {
-        wasi.wall_clock(VirtualWallClock::of_run(run, self)).monotonic_clock(self.clone());
+    /// Gives a guest its clocks in a run, with the date that was granted, if one was. The clock that isn't a date is
+    /// also linked through [`HasClock`], where its sleeping is virtual too.
+    pub(crate) fn install(&self, wasi: &mut WasiCtxBuilder, run: &str, date: Option<Date>) {
+        match date {
+            Some(date) => wasi.wall_clock(date),
+            None => wasi.wall_clock(VirtualWallClock::of_run(run, self)),
+        };
+        wasi.monotonic_clock(self.clone());
+    }
+}
+
+/// The date that a plugin reads instead of the virtual one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Date {
+    /// That of this machine.
+    Now,
+    /// Always this one, as the time since 1970, so that what a plugin makes of it can be tested.
+    Fixed(Duration),
+}
+
+impl HostWallClock for Date {
+    fn resolution(&self) -> Duration {
+        Duration::from_millis(u64::from(COARSE_MS))
+    }
+
+    fn now(&self) -> Duration {
+        let exact = match self {
+            Date::Now => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            Date::Fixed(date) => *date,
+        };
+        let millis = exact.subsec_millis();
+        Duration::new(exact.as_secs(), (millis - millis % COARSE_MS) * 1_000_000)
     }
 }
 
@@ -194,6 +226,19 @@ mod tests {
         assert_ne!(read("a"), read("b"));
         let clock = VirtualClock::default();
         assert!(HostMonotonicClock::now(&clock) < HostMonotonicClock::now(&clock));
+    }
+
+    /// P14: a granted date is too coarse to measure with, and reading it moves no clock.
+    #[test]
+    fn a_granted_date_is_rounded_down() {
+        for (millis, rounded) in
+            [(0, 0), (99, 0), (1_000_199, 1_000_100), (1_700_000_000_999, 1_700_000_000_900)]
+        {
+            let read = Date::Fixed(Duration::from_millis(millis)).now();
+            assert_eq!(read, Duration::from_millis(rounded), "{millis}");
+        }
+        assert!(Date::Now.now() > Duration::from_secs(WALL_START));
+        assert_eq!(Date::Now.now().as_nanos() % 100_000_000, 0);
     }
 
     /// P14: a guest that slept finds its clock moved on by what it asked for.

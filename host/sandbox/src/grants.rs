@@ -17,6 +17,7 @@ use t2m_core::code::Code;
 use t2m_core::effect::Effect;
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
+use crate::clock::Date;
 use crate::error::SandboxError;
 use crate::http::{HostGrant, HostRule, Outside, SecretGrant};
 use crate::imports::Capabilities;
@@ -72,6 +73,8 @@ pub struct Grants {
     pub kv: Option<PathBuf>,
     /// Variables of its environment.
     pub env: BTreeMap<String, String>,
+    /// The date that it reads. It opens no interface: without it the date is virtual.
+    pub clock: Option<Date>,
 }
 
 impl Grants {
@@ -88,6 +91,7 @@ pub(crate) struct OpenGrants {
     hosts: Option<HostGrant>,
     kv: Option<Arc<Store>>,
     env: BTreeMap<String, String>,
+    clock: Option<Date>,
 }
 
 struct OpenDir {
@@ -103,7 +107,7 @@ struct OpenDir {
 impl OpenGrants {
     /// Whether there is nothing to open for a call.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_wasi() && self.hosts.is_none() && self.kv.is_none()
+        !self.has_wasi() && self.hosts.is_none() && self.kv.is_none() && self.clock.is_none()
     }
 
     /// Whether there are folders or variables.
@@ -119,6 +123,11 @@ impl OpenGrants {
     /// The store, if there is one, as a call of this effect may use it.
     pub(crate) fn kv(&self, effect: Effect) -> Option<KvGrant> {
         self.kv.as_ref().map(|store| KvGrant { store: Arc::clone(store), effect })
+    }
+
+    /// The date, if a call of this effect may read one that isn't its run's.
+    pub(crate) fn date(&self, effect: Effect) -> Option<Date> {
+        self.clock.filter(|_| effect != Effect::Pure)
     }
 
     /// Opens every folder and reports all that can't be.
@@ -147,7 +156,7 @@ impl OpenGrants {
                 secrets: grants.secrets.clone().into(),
                 outside: Arc::clone(outside),
             });
-            Ok(OpenGrants { dirs, hosts, kv, env: grants.env.clone() })
+            Ok(OpenGrants { dirs, hosts, kv, env: grants.env.clone(), clock: grants.clock })
         } else {
             Err(SandboxError::new(Code::GrantInvalid, problems.join("; ")))
         }

@@ -27,7 +27,8 @@ use crate::sdk::{HOST, Version, WIT_VERSION};
 use crate::state::{State, printable};
 
 /// Interfaces of WASI that there are. Those for which no capability stands show a guest nothing of this machine: no
-/// arguments, no environment, captured output, virtual clocks, seeded randomness.
+/// arguments, no environment, captured output, virtual clocks, seeded randomness. A granted date is read through the
+/// clock that is there anyway.
 const KNOWN: [&str; 22] = [
     "wasi:cli/environment",
     "wasi:cli/exit",

@@ -51,6 +51,7 @@ mod ticker;
 mod typed;
 mod workers;
 
+pub use clock::Date;
 pub use compile::{CompileLimits, Compiler, compile_component};
 pub use engine::EngineInfo;
 pub use error::SandboxError;

@@ -47,13 +47,16 @@ pub struct PluginSource {
     /// `stateless`: what an instance keeps in memory is there for the next call, whoever makes it. It begins anew
     /// after a call that didn't come to its own end. Not for a plugin with grants, which come with a call.
     pub calls_per_instance: u32,
+    /// Whether it asks for the real date. Then it isn't loaded without one, if it can read any: that the date is
+    /// another one would be seen by nobody.
+    pub asks_for_date: bool,
 }
 
 impl PluginSource {
     /// A component with the usual limits and without grants.
     pub fn new(id: PluginId, wasm: Arc<[u8]>) -> PluginSource {
         let (grants, limits, tool_limits) = (Grants::default(), Limits::default(), BTreeMap::new());
-        PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance: 1 }
+        PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance: 1, asks_for_date: false }
     }
 }
 
@@ -119,8 +122,8 @@ impl Plugin {
         self.linked.limits
     }
 
-    /// Whether an instance was made ahead for the next call. One is, after a call that was alone, unless the
-    /// plugin was granted folders or its start calls the host.
+    /// Whether an instance was made ahead for the next call. One is, after a call that was alone, unless the plugin has
+    /// grants or its start calls the host.
     pub fn has_instance_ahead(&self) -> bool {
         self.linked.ahead.is_there()
     }
@@ -190,7 +193,8 @@ async fn open(
     source: PluginSource,
     granted: Capabilities,
 ) -> Result<(Plugin, call::Described), SandboxError> {
-    let PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance } = source;
+    let PluginSource { id, wasm, grants, limits, tool_limits, calls_per_instance, asks_for_date } = source;
+    let lacks_date = asks_for_date && grants.clock.is_none();
     let most = shared.config.compile.wasm_bytes;
     if wasm.len() > most {
         let message = format!("{} bytes, at most {most} are compiled", wasm.len());
@@ -206,7 +210,7 @@ async fn open(
     let here = Arc::clone(shared);
     let _turn = shared.preparing.acquire().await;
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
-    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, granted)).await;
+    let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, granted, lacks_date)).await;
     let prepared = prepared
         .map_err(|error| SandboxError::new(Code::Internal, format!("compiling failed: {error}")))??;
     let linked = Arc::new(Linked {
@@ -246,9 +250,18 @@ struct Prepared {
 }
 
 /// Everything that needs a core and no runtime.
-fn prepare(shared: &Shared, wasm: &[u8], granted: Capabilities) -> Result<Prepared, SandboxError> {
+fn prepare(
+    shared: &Shared,
+    wasm: &[u8],
+    granted: Capabilities,
+    lacks_date: bool,
+) -> Result<Prepared, SandboxError> {
     let info = ComponentInfo::read(wasm)?;
-    let problems = info.problems(granted);
+    let mut problems = info.problems(granted);
+    if lacks_date && info.may_read_date() {
+        let message = "asks for the real date, which isn't granted: grant the clock";
+        problems.push(SandboxError::new(Code::PluginGrantMissing, message));
+    }
     if let Some(first) = problems.first() {
         let texts: Vec<&str> = problems.iter().map(SandboxError::message).collect();
         return Err(SandboxError::new(first.code(), texts.join("; ")));

@@ -146,6 +146,13 @@ impl ComponentInfo {
             kv: imports("t2m:plugin/kv"),
         }
     }
+
+    /// Whether it can read a date. One that only measures time may import the same interface, so this doesn't say that
+    /// it wants the real one.
+    pub fn may_read_date(&self) -> bool {
+        let is_date = |import: &String| import.starts_with("wasi:clocks/wall-clock@");
+        self.imports.iter().any(|import| is_date(import) && !self.types_alone.contains(import))
+    }
 }
 
 fn invalid(message: impl Into<String>) -> SandboxError {

@@ -21,7 +21,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::WasiHttpCtxView;
 
 use crate::bindings::{context, log, secrets, tools, types};
-use crate::clock::{ClockView, Seed, VirtualClock};
+use crate::clock::{COARSE_MS, ClockView, Date, Seed, VirtualClock};
 use crate::convert;
 use crate::disk::{Files, Written};
 use crate::grants::OpenGrants;
@@ -33,9 +33,6 @@ use crate::workers::Long;
 
 /// Bytes that a log line costs beyond its text, so that empty lines are not free.
 const LOG_LINE_COST: u64 = 16;
-
-/// The deadline is told in steps of this many milliseconds: enough to plan by, too coarse to measure with.
-const DEADLINE_STEP_MS: u64 = 100;
 
 /// What an instance was made for.
 pub(crate) enum Serving {
@@ -78,6 +75,8 @@ pub(crate) struct State {
     http: Option<Box<Http>>,
     /// Where a call keeps values, if its plugin may.
     kv: Option<KvGrant>,
+    /// The date of a call that may read one that isn't its run's.
+    date: Option<Date>,
     clock: VirtualClock,
     /// Standard output and standard error, once the guest can write there.
     output: Option<[MemoryOutputPipe; 2]>,
@@ -109,6 +108,7 @@ impl State {
             wasi: None,
             http: None,
             kv: None,
+            date: None,
             clock: VirtualClock::default(),
             output: None,
             reported: [0; 2],
@@ -132,6 +132,7 @@ impl State {
         self.wasi = None;
         self.http = None;
         self.kv = grants.and_then(|(grants, effect)| grants.kv(effect));
+        self.date = grants.and_then(|(grants, effect)| grants.date(effect));
         if let Some((grants, effect)) = grants
             && let Some(hosts) = grants.hosts()
         {
@@ -150,14 +151,14 @@ impl State {
         Ok(())
     }
 
-    /// Output, chance and time of what is being served; nothing of the host's own.
+    /// Output, chance and time of what is being served; nothing of the host's own but a granted date.
     fn wasi_of_call(&mut self) -> WasiCtxBuilder {
         let mut wasi = WasiCtxBuilder::new();
         let pipe = |()| MemoryOutputPipe::new(self.limits.stdio_bytes);
         let [stdout, stderr] = self.output.get_or_insert_with(|| [(); 2].map(pipe));
         wasi.stdout(stdout.clone()).stderr(stderr.clone());
         let (seed, run) = match &self.serving {
-            Serving::Nothing => return wasi,
+            Serving::Nothing => (Seed::of_call("", "", 0), ""),
             Serving::Describe(component) => (Seed::of_component(*component), ""),
             Serving::Call(call) => {
                 let about = call.context();
@@ -166,7 +167,7 @@ impl State {
             }
         };
         seed.install(&mut wasi);
-        self.clock.install(&mut wasi, run);
+        self.clock.install(&mut wasi, run, self.date);
         wasi
     }
 
@@ -356,7 +357,7 @@ impl context::Host for State {
             node_id: about.node.to_string(),
             attempt: about.attempt,
             idempotency_key: about.idempotency_key.clone(),
-            deadline_ms: left - left % DEADLINE_STEP_MS,
+            deadline_ms: left - left % u64::from(COARSE_MS),
         })
     }
 }

@@ -59,6 +59,7 @@ impl Bench {
         let source = PluginSource {
             grants,
             limits: setup.limits,
+            asks_for_date: self.asks.clock,
             ..PluginSource::new(self.name.clone(), Arc::clone(&self.wasm))
         };
         let plugin = self.sandbox.load(source).await.map_err(|error| {

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -14,6 +16,7 @@ use t2m_core::code::Code;
 use t2m_core::id::ToolName;
 use t2m_core::json::{self, Limits};
 use t2m_core::problem::{Place, Problem, Problems, child};
+use t2m_sandbox::Date;
 
 use crate::config::LimitsPatch;
 use crate::out::pretty;
@@ -25,8 +28,11 @@ pub(crate) const MAX_BYTES: usize = 16 << 20;
 const FORMAT: &str = "t2m/plugin-case@1";
 
 /// The order in which fields are written.
-const ORDER: [&str; 8] =
-    ["format", "tool", "arguments", "files", "limits", "approved", "expect", "files_after"];
+const ORDER: [&str; 9] =
+    ["format", "tool", "arguments", "date", "files", "limits", "approved", "expect", "files_after"];
+
+/// What a plugin reads where its case gives no date.
+const USUAL_DATE: &str = "2025-01-01T00:00:00Z";
 
 /// A test case of a plugin.
 ///
@@ -45,6 +51,10 @@ pub(crate) struct Case {
     pub(crate) arguments: Map<String, Value>,
     /// What it should give. Only the fields that are given are compared.
     pub(crate) expect: Expect,
+    /// The date that the plugin reads if its manifest asks for the clock, in RFC 3339; 2025-01-01T00:00:00Z if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    date: Option<String>,
     /// What lies in a fresh directory that the plugin is granted, if its manifest asks for directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Files")]
@@ -166,6 +176,12 @@ impl Case {
         text_of(&document)
     }
 
+    /// The date that the plugin reads, if it may.
+    pub(crate) fn date(&self) -> Date {
+        // Reading the case has refused what is no date.
+        Date::Fixed(since_1970(self.date.as_deref().unwrap_or(USUAL_DATE)).unwrap_or_default())
+    }
+
     /// The file's text.
     #[cfg(test)]
     pub(crate) fn to_text(&self) -> String {
@@ -176,6 +192,11 @@ impl Case {
     pub(crate) fn expected(&self) -> Value {
         self.document.get("expect").cloned().unwrap_or_default()
     }
+}
+
+/// A date that a plugin can be given: its clock begins in 1970.
+fn since_1970(date: &str) -> Option<Duration> {
+    Duration::try_from(date.parse::<Timestamp>().ok()?.as_duration()).ok()
 }
 
 fn text_of(document: &Map<String, Value>) -> String {
@@ -196,6 +217,11 @@ fn check_rules(value: &Value, problems: &mut Vec<Problem>) {
             (true, 2..) => add("/expect", "a call that fails has no result; give `error` alone"),
             _ => {}
         }
+    }
+    if let Some(date) = value.get("date").and_then(Value::as_str)
+        && since_1970(date).is_none()
+    {
+        add("/date", "expected a date from 1970 on, such as `2026-03-29T01:30:00Z`");
     }
     if let Some(files) = value.get("files").and_then(Value::as_object)
         && files.contains_key("content") == files.contains_key("folder")
@@ -285,6 +311,8 @@ mod tests {
             ),
             (&format!("{good}, \"files_after\": {{\"a/\": \"x\"}}"), Code::FieldValue, "/files_after/a~1"),
             (&format!("{good}, \"limits\": {{\"fuel\": 0}}"), Code::FieldValue, "/limits/fuel"),
+            (&format!("{good}, \"date\": \"2026-02-30T00:00:00Z\""), Code::FieldValue, "/date"),
+            (&format!("{good}, \"date\": \"1969-12-31T23:59:59Z\""), Code::FieldValue, "/date"),
             (&format!("{good}, \"approved\": \"no\""), Code::FieldType, "/approved"),
         ];
         for (text, code, place) in table {

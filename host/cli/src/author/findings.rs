@@ -72,6 +72,11 @@ pub(crate) fn check_outside(
             findings.warn(Code::FieldValue, place, message);
         }
     }
+    // The other way round nothing is wrong: a program that only measures time imports the same interface.
+    if asks.clock && !info.may_read_date() {
+        let message = "plugin.toml asks for `clock`, and the component imports nothing that reads a date";
+        findings.warn(Code::FieldValue, "/asks/clock", message);
+    }
     let wit = component.manifest.as_ref().and_then(|manifest| manifest.wit.as_ref());
     if !info.has_handler()
         && let Some(wit) = wit

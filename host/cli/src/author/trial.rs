@@ -105,7 +105,7 @@ pub(crate) async fn run(bench: &Bench, project: &Path, limits: Limits, case: &Ca
     let kv = store.as_ref().map(|store| workspace::store(store.path(), &bench.name)).transpose()?;
     let policy = if case.approved { every_effect() } else { Policy::default() };
     let setup = Setup {
-        allowed: Grants { dirs, kv, ..Grants::default() },
+        allowed: Grants { dirs, kv, clock: Some(case.date()), ..Grants::default() },
         limits: case.limits.over(limits),
         policy,
         approvals: None,

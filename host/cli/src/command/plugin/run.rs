@@ -65,6 +65,9 @@ pub(crate) struct Run {
     /// Grant a variable of the environment, if the plugin asks for it; repeat for more
     #[arg(long = "env", value_name = "NAME")]
     env: Vec<String>,
+    /// Let the plugin read the real date, if it asks for that
+    #[arg(long)]
+    clock: bool,
     /// Approve one request, by the id that an earlier attempt printed; repeat for more
     #[arg(long, value_name = "ID")]
     approve: Vec<Digest>,
@@ -102,6 +105,7 @@ impl Run {
         let args = PluginArgs {
             kv: self.kv,
             env: self.env.clone(),
+            clock: self.clock,
             cache_dir: self.cache_dir.clone(),
             ..PluginArgs::default()
         };

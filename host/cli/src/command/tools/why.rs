@@ -84,12 +84,14 @@ fn kinds(plugin: &Granted) -> Vec<Kind> {
     let hosts = |grants: &Grants| grants.hosts.iter().map(ToString::to_string).collect();
     let one = |is_so: bool, words: &str| is_so.then(|| words.to_owned()).into_iter().collect();
     let store = |is_so| one(is_so, "one of its own");
+    let date = |grants: &Grants| one(grants.clock.is_some(), "the real one");
     let all = [
         any("directories", "--dir DIR", dirs, directories(allowed), directories(has)),
         any("hosts", "--host RULE", asks.hosts.clone(), hosts(allowed), hosts(has)),
         named("secrets", &asks.secrets, &plugin.secrets),
         any("store", "--kv", one(asks.kv, "to keep values"), store(plugin.kv), store(asks.kv && plugin.kv)),
         named("variables", &asks.env, &plugin.env),
+        any("date", "--clock", one(asks.clock, "to read the real one"), date(allowed), date(has)),
     ];
     all.into_iter().filter(|kind| !(kind.asked.is_empty() && kind.unasked.is_empty())).collect()
 }
