@@ -30,7 +30,7 @@ fn case(sum: i64) -> String {
 }
 
 /// The number of the next round that ends like this. The log that the build writes is taken for a person's change
-/// until it has changed three times, so each change may lead to a few rounds, but never to more than that.
+/// until it has changed in five rounds, so the first change may lead to a few rounds, but never to more than that.
 fn round(watch: &mut Running, ending: &str) -> Outcome<u32> {
     for _ in 0..6 {
         let line = loop {

@@ -26,8 +26,9 @@ use crate::engine;
 use crate::error::SandboxError;
 use crate::state::printable;
 
-/// How many times its processor time a compiler may take on the wall: a busy machine gives it a part of a core.
-const WALL: u32 = 5;
+/// How many times its processor time a compiler may take on the wall. 20: it gives way to everything else, so a busy
+/// machine leaves it a tenth of a core.
+const WALL: u32 = 20;
 
 /// Files open at once: the pipes, and what the compiler's threads need.
 const OPEN_FILES: u64 = 64;

@@ -25,8 +25,9 @@ const WRITTEN: [&str; 2] = ["node_modules", "__pycache__"];
 /// Folders that builds write beside the manifest; deeper, such names are a person's own.
 const WRITTEN_ON_TOP: [&str; 4] = ["target", "dist", "build", "venv"];
 
-/// Rounds in a row in which a build changes a file before it is taken for the build's own work.
-const ROUNDS: u32 = 3;
+/// Rounds in a row during which a file has to change before it is taken for the build's own work. 5: a person who saves
+/// one file during three builds in a row isn't rare.
+const ROUNDS: u32 = 5;
 
 /// The files of a plugin at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,19 +76,36 @@ impl Snapshot {
 
 /// Tells changes that a build makes by itself from those of a person.
 #[derive(Debug, Default)]
-pub(crate) struct OwnWork(BTreeMap<PathBuf, u32>);
+pub(crate) struct OwnWork {
+    /// Rounds in a row during which each file changed.
+    rounds: BTreeMap<PathBuf, u32>,
+    /// What builds write.
+    own: BTreeSet<PathBuf>,
+}
 
 impl OwnWork {
     /// Whether what changed during a build calls for another round. What a build writes each time doesn't.
     pub(crate) fn calls_for_round(&mut self, during: BTreeSet<PathBuf>) -> bool {
-        self.0.retain(|path, _| during.contains(path));
+        self.rounds.retain(|path, _| during.contains(path));
         let mut calls = false;
         for path in during {
-            let rounds = self.0.entry(path).or_default();
+            if self.own.contains(&path) {
+                continue;
+            }
+            let rounds = self.rounds.entry(path.clone()).or_default();
             *rounds = rounds.saturating_add(1);
-            calls |= *rounds < ROUNDS;
+            if *rounds < ROUNDS {
+                calls = true;
+            } else {
+                self.own.insert(path);
+            }
         }
         calls
+    }
+
+    /// What changes while no build runs is a person's.
+    pub(crate) fn changed_alone(&mut self, paths: &BTreeSet<PathBuf>) {
+        self.own.retain(|path| !paths.contains(path));
     }
 }
 
@@ -144,10 +162,14 @@ mod tests {
         let mut own = OwnWork::default();
         let set = |names: &[&str]| names.iter().map(PathBuf::from).collect::<BTreeSet<_>>();
         assert!(!own.calls_for_round(set(&[])));
-        assert!(own.calls_for_round(set(&["made"])) && own.calls_for_round(set(&["made"])));
+        for _ in 1..ROUNDS {
+            assert!(own.calls_for_round(set(&["made"])));
+        }
         assert!(!own.calls_for_round(set(&["made"])));
         assert!(own.calls_for_round(set(&["made", "typed"])), "a person's change still counts");
         assert!(!own.calls_for_round(set(&[])));
-        assert!(own.calls_for_round(set(&["made"])), "it is forgotten after a quiet round");
+        assert!(!own.calls_for_round(set(&["made"])), "it is remembered");
+        own.changed_alone(&set(&["made"]));
+        assert!(own.calls_for_round(set(&["made"])), "a person changed it while nothing was built");
     }
 }

@@ -71,6 +71,7 @@ impl Watch {
                 let now = Snapshot::take(&component);
                 let changes = seen.changes(&now);
                 if let Some(first) = changes.first() {
+                    own.changed_alone(&changes);
                     let more = if changes.len() > 1 {
                         format!(" and {} more", changes.len() - 1)
                     } else {
