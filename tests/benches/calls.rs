@@ -6,17 +6,14 @@
 #![expect(clippy::expect_used, reason = "a bench may stop at once")]
 #![expect(clippy::print_stdout, reason = "the figures are its output")]
 
-use std::collections::BTreeMap;
+mod host;
+
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use host::{dispatcher, request};
 use serde_json::{Value, json};
-use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{
-    BoxFuture, CallRequest, ClearedCall, Dispatcher, DispatcherParts, Origin, Registry, ToolBackend, Trust,
-};
-use t2m_core::effect::Effect;
-use t2m_core::policy::{Action, Policy};
+use t2m_core::dispatch::{BoxFuture, ClearedCall, Dispatcher, ToolBackend};
 use t2m_core::tool::{Content, Reply, ToolFailure, Usage};
 use t2m_sandbox::bench::{self, Parts};
 use t2m_sandbox::{Plugin, PluginSource, Sandbox, SandboxConfig};
@@ -45,27 +42,6 @@ impl ToolBackend for Nothing {
     }
 }
 
-fn dispatcher_of(plugin: &Arc<Plugin>, backend: Option<Arc<dyn ToolBackend>>) -> Arc<Dispatcher> {
-    let mut contracts = Contracts::default();
-    for tool in plugin.tools() {
-        let mut contract = Contract::candidate(tool, plugin.digest());
-        contract.review =
-            Some(Review { by: "bench".into(), at: "2026-01-01T00:00:00Z".into(), digest: contract.digest() });
-        contracts.insert(contract);
-    }
-    let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
-    let mut tools = plugin.registration(Trust::External);
-    if let Some(backend) = backend {
-        tools.backend = backend;
-    }
-    Dispatcher::new(DispatcherParts {
-        policy: Policy { effects, ..Policy::default() },
-        ..DispatcherParts::new(
-            Registry::build([tools], &contracts).expect("the contracts are the plugin's own"),
-        )
-    })
-}
-
 /// One guest and the call made to it.
 struct Guest {
     name: &'static str,
@@ -91,25 +67,17 @@ impl Case {
         let wasm = std::fs::read(guest.wasm).expect("the guest").into();
         let source = PluginSource::new("guest".parse().expect("a plugin name"), wasm);
         let plugin = runtime.block_on(sandbox.load(source)).expect("the guest loads");
-        let dispatcher = dispatcher_of(&plugin, None);
-        let checks_only = dispatcher_of(&plugin, Some(Arc::new(Nothing(guest.answer.clone()))));
+        let checks_only =
+            dispatcher(&plugin, |tools| tools.backend = Arc::new(Nothing(guest.answer.clone())));
+        let dispatcher = dispatcher(&plugin, |_| ());
         Case { text: guest.arguments.to_string(), guest, plugin, dispatcher, checks_only }
     }
 
-    fn request(&self) -> CallRequest {
-        CallRequest {
-            origin: Origin::Direct,
-            run: "run".parse().expect("a run id"),
-            node: "node".parse().expect("a node id"),
-            attempt: 1,
-            tool: self.guest.tool.parse().expect("a tool name"),
-            arguments: self.guest.arguments.clone(),
-            timeout: None,
-        }
-    }
-
     async fn one(&self, dispatcher: &Arc<Dispatcher>) {
-        let reply = dispatcher.dispatch(self.request()).await.expect("the call is allowed and works");
+        let reply = dispatcher
+            .dispatch(request(self.guest.tool, &self.guest.arguments))
+            .await
+            .expect("the call is allowed and works");
         assert!(reply.structured.as_ref() == Some(&self.guest.answer), "{reply:?}");
     }
 

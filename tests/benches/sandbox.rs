@@ -5,47 +5,14 @@
 
 #![expect(clippy::expect_used, reason = "a bench may stop at once")]
 
-use std::collections::BTreeMap;
+mod host;
+
 use std::hint::black_box;
-use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use host::{dispatcher, request};
 use serde_json::{Value, json};
-use t2m_core::contract::{Contract, Contracts, Review};
-use t2m_core::dispatch::{CallRequest, Dispatcher, DispatcherParts, Origin, Registry, Trust};
-use t2m_core::effect::Effect;
-use t2m_core::policy::{Action, Policy};
-use t2m_sandbox::{Access, DirGrant, Grants, Plugin, PluginSource, Sandbox, SandboxConfig};
-
-fn dispatcher(plugin: &Arc<Plugin>) -> Arc<Dispatcher> {
-    let mut contracts = Contracts::default();
-    for tool in plugin.tools() {
-        let mut contract = Contract::candidate(tool, plugin.digest());
-        contract.review =
-            Some(Review { by: "bench".into(), at: "2026-01-01T00:00:00Z".into(), digest: contract.digest() });
-        contracts.insert(contract);
-    }
-    let effects: BTreeMap<_, _> = Effect::ALL.map(|effect| (effect, Action::Allow)).into();
-    Dispatcher::new(DispatcherParts {
-        policy: Policy { effects, ..Policy::default() },
-        ..DispatcherParts::new(
-            Registry::build([plugin.registration(Trust::External)], &contracts)
-                .expect("the contracts are the plugin's own"),
-        )
-    })
-}
-
-fn request(tool: &str, arguments: &Value) -> CallRequest {
-    CallRequest {
-        origin: Origin::Direct,
-        run: "run".parse().expect("a run id"),
-        node: "node".parse().expect("a node id"),
-        attempt: 1,
-        tool: tool.parse().expect("a tool name"),
-        arguments: arguments.clone(),
-        timeout: None,
-    }
-}
+use t2m_sandbox::{Access, DirGrant, Grants, PluginSource, Sandbox, SandboxConfig};
 
 /// One guest and the call made to it.
 struct Case {
@@ -100,7 +67,7 @@ fn calls(criterion: &mut Criterion) {
             )
         };
         let plugin = runtime.block_on(sandbox.load(source)).expect("the guest loads");
-        let dispatcher = dispatcher(&plugin);
+        let dispatcher = dispatcher(&plugin, |_| ());
         let arguments = case.arguments.to_string();
         let mut group = criterion.benchmark_group(case.name);
         group.bench_function("bare", |bencher| {

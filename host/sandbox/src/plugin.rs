@@ -208,9 +208,11 @@ async fn open(
     }
     let size = wasm.len();
     let here = Arc::clone(shared);
-    let _turn = shared.preparing.acquire().await;
+    let turn = shared.preparing.acquire().await;
     // Cancelling the load doesn't stop the thread: compiling can't be interrupted.
     let prepared = tokio::task::spawn_blocking(move || prepare(&here, &wasm, granted, lacks_date)).await;
+    // Whatever the guest does when it is asked, the next one is compiled meanwhile.
+    drop(turn);
     let prepared = prepared
         .map_err(|error| SandboxError::new(Code::Internal, format!("compiling failed: {error}")))??;
     let linked = Arc::new(Linked {

@@ -107,6 +107,9 @@ impl Renaming {
 
     /// Renames, and returns how many calls were; warns of renames that fit no call, and of tools that become one.
     pub(super) fn apply(&self, trace: &mut Trace, warnings: &mut Vec<String>) -> usize {
+        if self.0.is_empty() {
+            return 0;
+        }
         let mut renamed = 0;
         let mut used = BTreeSet::new();
         let mut recorded_as = BTreeMap::<String, BTreeSet<String>>::new();
