@@ -20,6 +20,10 @@ use t2m_sandbox::{Plugin, PluginSource, Sandbox, SandboxConfig};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Rounds, and calls of each case in one.
 const ROUNDS: usize = 21;
 const CALLS: usize = 1_000;

@@ -30,7 +30,9 @@ fn bomb(blocks: usize) -> Vec<u8> {
 
 fn sandbox(compile: CompileLimits) -> Sandbox {
     let program = host_binary().unwrap();
-    let compiler = Some(Compiler { program, arguments: vec!["compile-component".into()] });
+    // As the program itself does.
+    let environment = vec![("MIMALLOC_ARENA_EAGER_COMMIT".into(), "0".into())];
+    let compiler = Some(Compiler { program, arguments: vec!["compile-component".into()], environment });
     Sandbox::new(SandboxConfig {
         slots: 2,
         pooling: Some(false),
@@ -120,7 +122,8 @@ fn pid(line: &str) -> Option<u32> {
 /// P02: a program that isn't a compiler is a fault of this host, not of the plugin.
 #[tokio::test]
 async fn a_missing_compiler_is_a_fault_of_the_host() {
-    let compiler = Some(Compiler { program: "/no/such/program".into(), arguments: Vec::new() });
+    let compiler =
+        Some(Compiler { program: "/no/such/program".into(), arguments: Vec::new(), environment: Vec::new() });
     let sandbox = Sandbox::new(SandboxConfig { slots: 2, compiler, ..SandboxConfig::default() }).unwrap();
     assert_eq!(load(&sandbox, math()).await.unwrap_err().code(), Code::Internal);
 }

@@ -13,12 +13,14 @@ mod choice;
 mod dedup;
 mod facts;
 mod formula;
+mod hash;
 mod index;
 mod infer;
 mod keys;
 mod lower;
 mod names;
 mod observed;
+mod offered;
 mod order;
 mod own;
 mod repeat;
@@ -46,8 +48,9 @@ use crate::workflow::{
     Workflow,
 };
 
+use asked::Asked;
 use facts::Facts;
-pub(crate) use index::same;
+pub(crate) use hash::same;
 
 /// What a loaded plugin or a reviewed contract states of a tool. Trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -228,9 +231,14 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
     let several::Aligned { first: trace, mut others, columns } = several::align(traces, options)?;
     let mut inputs = trace.inputs.clone();
     let count = trace.events.len();
-    let (digest, front) = join(count, || trace::digest(&trace), || trusted_front(&trace, options, &others));
+    let (asked, selected) =
+        join(count, || Asked::of(&trace.events), || select(&trace, options, &others, false));
+    let selected = selected?;
+    let (digest, front) =
+        join(count, || trace::digest(&trace), || trusted_front(&trace, options, &others, &asked, selected));
     digests.insert(0, digest);
-    let Front { kept, mut dropped, declared, mut inferred, keyed, secrets, .. } = front?;
+    let Front { selected, mut inferred, keyed, secrets } = front?;
+    let Selected { kept, mut dropped, declared, .. } = selected;
     if !others.is_empty() {
         let mut opened = several::Inputs::new(&mut inputs, &mut others);
         for (node, kept) in inferred.iter_mut().zip(&kept) {
@@ -288,10 +296,11 @@ pub fn compile_all(traces: Vec<Trace>, options: &Options) -> Result<Compiled, Pr
         format!("calls may be missing from the recording, and then from the workflow too ({first}); no repeated read is dropped")
     });
     lower::recorded(&mut workflow.nodes, &positions, trace.events);
+    let results = lower::results(&workflow);
     let (checked, mut report) = join(
         count,
-        || lower::self_check(&inputs, &positions, &workflow),
-        || summarise(&inputs, count, &workflow, &after),
+        || lower::self_check(&inputs, &positions, &workflow, &results),
+        || summarise(&inputs, count, &workflow, &results, &after),
     );
     checked?;
     lower::check_others(&others, &positions, &workflow)?;
@@ -313,27 +322,40 @@ fn join<A: Send, B: Send>(
     if events < MANY_EVENTS { (first(), second()) } else { rayon::join(first, second) }
 }
 
-/// What is known before nodes are put in order.
-struct Front<'t> {
+/// The events that become nodes.
+struct Selected<'t> {
     kept: Vec<Kept<'t>>,
+    /// The others, by position.
     dropped: Vec<(usize, Dropped)>,
+    /// For each id of a kept or repeated event the node that stands for it.
+    alias: HashMap<&'t str, u32>,
+    /// The nodes that each one declares to need.
     declared: Vec<Vec<u32>>,
-    inferred: Vec<infer::Inferred>,
-    keyed: Vec<keys::Keyed>,
-    secrets: secrets::Secrets,
+    /// Whether dropping repeats relied on keys.
     relied_on_keys: bool,
 }
 
-/// The same, without keys that follow from what another run may have otherwise.
+/// What is known before nodes are put in order.
+struct Front<'t> {
+    selected: Selected<'t>,
+    inferred: Vec<infer::Inferred>,
+    keyed: Vec<keys::Keyed>,
+    secrets: secrets::Secrets,
+}
+
+/// What is known before nodes are put in order, without keys that follow from what another run may have otherwise.
 fn trusted_front<'t>(
     trace: &'t Trace,
     options: &Options,
     others: &[several::Other],
+    asked: &Asked,
+    selected: Selected<'t>,
 ) -> Result<Front<'t>, Problems> {
-    let mut front = self::front(trace, options, others, false)?;
-    if forget_varying_keys(&mut front) && front.relied_on_keys {
+    let mut front = self::front(trace, options, others, asked, selected)?;
+    if forget_varying_keys(&mut front) && front.selected.relied_on_keys {
         // Reads were dropped across writes that another run may turn against them.
-        front = self::front(trace, options, others, true)?;
+        let selected = select(trace, options, others, true)?;
+        front = self::front(trace, options, others, asked, selected)?;
         forget_varying_keys(&mut front);
     }
     Ok(front)
@@ -343,11 +365,10 @@ fn front<'t>(
     trace: &'t Trace,
     options: &Options,
     others: &[several::Other],
-    distrust_keys: bool,
+    asked: &Asked,
+    selected: Selected<'t>,
 ) -> Result<Front<'t>, Problems> {
-    let report = Report::default();
-    let (kept, dropped, alias, relied_on_keys) = select(trace, options, others, distrust_keys, &report);
-    report.finish(Some(()))?;
+    let Selected { kept, declared, .. } = &selected;
     if kept.is_empty() {
         let message = match trace.events.len() {
             0 => "the trace has no events".to_owned(),
@@ -355,10 +376,24 @@ fn front<'t>(
         };
         return Err(Problem::at(Code::TraceEmpty, "/events", message).into());
     }
-    let declared = declare(&kept, &alias)?;
-    let (mut inferred, keyed) = infer::infer(trace, others, &kept, &declared, options)?;
+    let (mut inferred, keyed) = infer::infer(trace, others, kept, declared, asked, options)?;
     let secrets = secrets::bind(&trace.inputs, &mut inferred);
-    Ok(Front { kept, dropped, declared, inferred, keyed, secrets, relied_on_keys })
+    Ok(Front { selected, inferred, keyed, secrets })
+}
+
+/// Selects the events that become nodes. Without trust in keys, a read isn't dropped across a write that names
+/// other keys.
+fn select<'t>(
+    trace: &'t Trace,
+    options: &Options,
+    others: &[several::Other],
+    distrust_keys: bool,
+) -> Result<Selected<'t>, Problems> {
+    let report = Report::default();
+    let (kept, dropped, alias, relied_on_keys) = sort_out(trace, options, others, distrust_keys, &report);
+    report.finish(Some(()))?;
+    let declared = declare(&kept, &alias)?;
+    Ok(Selected { kept, dropped, alias, declared, relied_on_keys })
 }
 
 /// The nodes that each node's recording declares to need.
@@ -370,7 +405,7 @@ fn declare(kept: &[Kept<'_>], alias: &HashMap<&str, u32>) -> Result<Vec<Vec<u32>
 
 /// Forgets the keys of every node whose keys follow from an input or a result; says whether there was one.
 fn forget_varying_keys(front: &mut Front<'_>) -> bool {
-    let nodes = front.kept.iter_mut().zip(&front.inferred);
+    let nodes = front.selected.kept.iter_mut().zip(&front.inferred);
     nodes.fold(false, |any, (kept, inferred)| {
         kept.facts.forget_varying_keys(|argument| inferred.varies(argument)) || any
     })
@@ -456,15 +491,15 @@ fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, 
 
 /// Events that become nodes, the others by position, for each id of a kept or repeated event the node that
 /// stands for it, and whether dropping repeats relied on keys.
-type Selected<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>, bool);
+type SortedOut<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>, bool);
 
-fn select<'t>(
+fn sort_out<'t>(
     trace: &'t Trace,
     options: &Options,
     others: &[several::Other],
     distrust_keys: bool,
     report: &Report,
-) -> Selected<'t> {
+) -> SortedOut<'t> {
     let mut kept: Vec<Kept<'t>> = Vec::new();
     let mut dropped = Vec::new();
     let mut misnamed: BTreeSet<&str> = BTreeSet::new();
@@ -549,7 +584,7 @@ fn holds_the_value(
         Source::Node(id) => results.get(id.as_str()).copied(),
     });
     let wanted = node.recorded.as_ref().and_then(|recorded| lookup(&recorded.arguments, &decision.pointer));
-    matches!((found, wanted), (Ok(found), Some(wanted)) if index::same(&found, wanted))
+    matches!((found, wanted), (Ok(found), Some(wanted)) if same(&found, wanted))
 }
 
 /// Most inputs that a note is made of.
@@ -639,6 +674,7 @@ fn summarise(
     inputs: &Map<String, Value>,
     events: usize,
     workflow: &Workflow,
+    results: &HashMap<&str, &Value>,
     after: &[order::Waits],
 ) -> CompileReport {
     let dropped = workflow.source.dropped.iter().filter(|dropped| dropped.recording.is_none());
@@ -652,7 +688,6 @@ fn summarise(
         order_edges: after.iter().map(BTreeMap::len).sum(),
         ..CompileReport::default()
     };
-    let results = lower::results(workflow);
     for node in &workflow.nodes {
         for decision in &node.decisions {
             match decision.verdict {
@@ -673,7 +708,7 @@ fn summarise(
                     event: node.id.to_string(),
                     pointer: decision.pointer.clone(),
                     candidates,
-                    acceptable: holds_the_value(&results, inputs, node, decision),
+                    acceptable: holds_the_value(results, inputs, node, decision),
                     reason: decision.reasons.join("; "),
                 });
             }

@@ -69,6 +69,8 @@ pub struct Compiler {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 impl CompileLimits {
@@ -92,6 +94,7 @@ impl Compiler {
             .args(&self.arguments)
             .args(limits.arguments())
             .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

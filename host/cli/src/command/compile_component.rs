@@ -42,10 +42,18 @@ impl CompileComponent {
     }
 }
 
+/// Lets the allocator take memory when it needs it. Otherwise it takes a gigabyte at its start, which counts, and none
+/// that the limit could refuse later.
+const ON_DEMAND: [&str; 2] = ["MIMALLOC_ARENA_EAGER_COMMIT", "0"];
+
 /// This program, as a compiler.
 pub(crate) fn compiler() -> Result<Compiler> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Code::Internal, format!("this program can't find itself to compile plugins: {error}"))
     })?;
-    Ok(Compiler { program, arguments: vec![OsString::from(NAME)] })
+    Ok(Compiler {
+        program,
+        arguments: vec![NAME.into()],
+        environment: vec![ON_DEMAND.map(OsString::from).into()],
+    })
 }

@@ -8,6 +8,10 @@ use t2m_core::effect::Effect;
 use t2m_core::id::NodeId;
 use t2m_core::trace::{Event, Trace};
 
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Each event uses two values of the one before it.
 pub(crate) fn chain(count: usize) -> Trace {
     let result = |index: usize| -> Map<String, Value> {

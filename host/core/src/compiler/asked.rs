@@ -7,9 +7,9 @@
 
 use serde_json::Value;
 
-use super::Kept;
-use super::index::{hashes, list_hash, member_hash, mix, object_hash, text_hash};
+use super::hash::{hashes, list_hash, member_hash, mix, object_hash, text_hash};
 use super::infer::parts;
+use crate::trace::Event;
 
 /// Bits of the filter for each call, and the fewest and the most.
 const BITS_A_CALL: usize = 64;
@@ -24,10 +24,10 @@ pub(super) struct Asked {
 
 impl Asked {
     /// What the arguments of these calls may be looked up by.
-    pub(super) fn of(kept: &[Kept<'_>]) -> Asked {
-        let bits = (kept.len() * BITS_A_CALL).next_power_of_two().clamp(FEWEST_BITS, MOST_BITS);
+    pub(super) fn of(events: &[Event]) -> Asked {
+        let bits = (events.len() * BITS_A_CALL).next_power_of_two().clamp(FEWEST_BITS, MOST_BITS);
         let mut asked = Asked { words: vec![0; bits / 64], shift: 64 - bits.ilog2() };
-        for value in kept.iter().flat_map(|kept| kept.event.arguments.values()) {
+        for value in events.iter().flat_map(|event| event.arguments.values()) {
             asked.ask(value);
         }
         asked

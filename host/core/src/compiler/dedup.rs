@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use super::facts::{Facts, Key};
-use super::index::hash_of;
+use super::hash::hash_of;
 use crate::effect::{Effect, Idempotency};
 use crate::redact;
 use crate::trace::Event;

@@ -9,23 +9,25 @@ pub(super) mod parts;
 mod reason;
 mod settle;
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
 use super::asked::Asked;
 use super::choice::{self, Pick};
-use super::index::{BuildAsIs, INPUTS, Index, json_texts, loose_hash, same};
+use super::hash::{BuildAsIs, loose_hash, same};
+use super::index::Index;
 use super::keys::Keyed;
 use super::names::{ALIKE, SAME, STRONG};
+use super::offered::{INPUTS, Offered, json_texts};
 use super::score::{Doubt, Scored, Wanted, Weight, score, text_weight, weight};
 use super::several::{Inputs, Other};
-use super::{Kept, MANY_EVENTS, Options};
+use super::{Kept, MANY_EVENTS, Options, join};
 use super::{formula, repeat};
 use crate::effect::Effect;
 use crate::problem::{Problem, Problems, child, item};
-use crate::trace::Trace;
+use crate::trace::{Event, Trace};
 use crate::workflow::{Decision, Expr, Reason, Reference, Source, Verdict};
 use rayon::prelude::*;
 
@@ -125,6 +127,9 @@ impl Inferred {
     }
 }
 
+/// Calls whose results are walked through at a time, while what the ones before offered is decided on.
+const BLOCK: usize = 512;
+
 /// Decides for every kept event, and finds the objects of which an argument may be a key. `declared` holds each
 /// one's declared dependencies.
 pub(super) fn infer(
@@ -132,15 +137,16 @@ pub(super) fn infer(
     others: &[Other],
     kept: &[Kept<'_>],
     declared: &[Vec<u32>],
+    asked: &Asked,
     options: &Options,
 ) -> Result<(Vec<Inferred>, Vec<Keyed>), Problems> {
     let input_texts: Vec<Vec<Value>> = trace.inputs.values().map(json_texts).collect();
-    // Filled one by one: what was just looked at for them is still near when it is indexed.
-    let result_texts: Vec<OnceCell<Vec<Value>>> = kept.iter().map(|_| OnceCell::new()).collect();
+    // Filled one by one: what was just looked at for them is still near when it is walked through.
+    let result_texts: Vec<OnceLock<Vec<Value>>> = kept.iter().map(|_| OnceLock::new()).collect();
     let mut state = State {
         kept,
         others,
-        index: Index::new(Asked::of(kept)),
+        index: Index::new(asked),
         tools: Vec::with_capacity(kept.len()),
         given: HashMap::default(),
         bound: HashMap::default(),
@@ -150,25 +156,27 @@ pub(super) fn infer(
         problems: Vec::new(),
         picks: Vec::new(),
     };
+    let mut inputs = Offered::default();
     for ((name, value), texts) in trace.inputs.iter().zip(&input_texts) {
-        state.index.add_input(name, value, texts);
+        inputs.input(name, value, texts, asked);
     }
+    let mut inputs = state.index.adding(inputs);
+    trace.inputs.iter().for_each(|_| state.index.add(&mut inputs));
     let mut all: Vec<Inferred> = Vec::with_capacity(kept.len());
-    let mut own: Vec<u64> = Vec::new();
-    for (node, ((kept_event, texts), declared)) in (0..).zip(kept.iter().zip(&result_texts).zip(declared)) {
-        let tool = state.index.names.intern(&kept_event.event.tool);
-        state.tools.push(tool);
-        let inferred = state.node(node, kept_event, declared);
-        all.push(inferred);
-        own.clear();
-        for value in kept_event.event.arguments.values() {
-            leaves(value, &mut |leaf| own.push(loose_hash(leaf)));
-        }
-        own.sort_unstable();
-        state.remember(node, kept_event, all.last());
-        let given = |hash| own.binary_search(&hash).is_ok();
-        let result = &kept_event.event.result;
-        state.index.add_result(node, result, texts.get_or_init(|| json_texts(result)), &given);
+    let offer = |from: usize, spare| offer(kept, &result_texts, from, asked, spare);
+    let mut next = offer(0, Offered::default());
+    let mut spare = Offered::default();
+    state.index.expect(&next, kept.len().div_ceil(BLOCK));
+    for from in (0..kept.len()).step_by(BLOCK) {
+        let mut adding = state.index.adding(next);
+        let decide = || {
+            for ((node, kept), declared) in (0..).zip(kept).zip(declared).skip(from).take(BLOCK) {
+                all.push(state.node(node, kept, declared));
+                state.index.add(&mut adding);
+            }
+        };
+        ((), next) = join(kept.len(), decide, || offer(from + BLOCK, spare));
+        spare = adding.into_offered();
     }
     let mut problems = std::mem::take(&mut state.problems);
     problems.extend(settle::unused(&state.accept, kept));
@@ -177,9 +185,10 @@ pub(super) fn infer(
         choice::settle(&state.picks, &mut all);
         repeat::settle(kept, &mut all);
     }
+    let keyed = state.index.keyed(|node| state.source(node));
     formula::give_use(kept, &mut all, |id| state.numbers.get(id).copied());
     formula::doubt_inputs(kept, &mut all);
-    let numbers = &state.numbers;
+    let numbers = std::mem::take(&mut state.numbers);
     let finish = |(inferred, kept): (&mut Inferred, &Kept<'_>)| {
         inferred.finish(&kept.event.arguments, |id| numbers.get(id).copied());
     };
@@ -187,22 +196,32 @@ pub(super) fn infer(
     if kept.len() < MANY_EVENTS {
         all.iter_mut().zip(kept).for_each(finish);
     } else {
-        all.par_iter_mut().zip(kept).for_each(finish);
+        // Taking the index down takes as long as a tenth of the decisions.
+        rayon::join(|| all.par_iter_mut().zip(kept).for_each(finish), move || drop(state));
     }
-    Ok((all, state.index.keyed(|node| state.source(node))))
+    Ok((all, keyed))
+}
+
+/// What the results of a block of calls offer, in what another block no longer needs.
+fn offer<'t>(
+    kept: &'t [Kept<'_>],
+    texts: &'t [OnceLock<Vec<Value>>],
+    from: usize,
+    asked: &Asked,
+    mut offered: Offered<'t>,
+) -> Offered<'t> {
+    offered.clear();
+    for (node, (kept, texts)) in (0..).zip(kept.iter().zip(texts)).skip(from).take(BLOCK) {
+        let Event { result, arguments, .. } = kept.event;
+        let texts = texts.get_or_init(|| json_texts(result));
+        offered.result(node, result, texts, arguments, asked);
+    }
+    offered
 }
 
 /// The number of each node.
 fn numbers<'t>(kept: &[Kept<'t>]) -> HashMap<&'t str, u32> {
     (0..).zip(kept).map(|(number, kept)| (kept.event.id.as_str(), number)).collect()
-}
-
-fn leaves<'v>(value: &'v Value, visit: &mut impl FnMut(&'v Value)) {
-    match value {
-        Value::Array(list) => list.iter().for_each(|item| leaves(item, visit)),
-        Value::Object(map) => map.values().for_each(|item| leaves(item, visit)),
-        scalar => visit(scalar),
-    }
 }
 
 struct State<'t, 'k> {
@@ -233,10 +252,12 @@ struct Frame<'a> {
 
 impl<'t> State<'t, '_> {
     fn node(&mut self, number: u32, kept: &Kept<'t>, declared: &[u32]) -> Inferred {
+        let tool = self.index.names.intern(&kept.event.tool);
+        self.tools.push(tool);
         let made = Inferred {
             arguments: Expr::Literal(Value::Null),
-            decisions: Vec::new(),
-            confidence: Vec::new(),
+            decisions: Vec::with_capacity(kept.event.arguments.len()),
+            confidence: Vec::with_capacity(kept.event.arguments.len()),
             settled: Vec::new(),
             varied: Vec::new(),
             unnamed: Vec::new(),
@@ -254,25 +275,25 @@ impl<'t> State<'t, '_> {
                 frame.made.decide(decision, 1.0);
             }
         }
+        self.remember(number, kept, &frame.made);
         frame.made
     }
 
     /// Notes values that came from nowhere: whoever ran the session had them, and a result that holds one
     /// later is not where it comes from.
-    fn remember(&mut self, node: u32, kept: &Kept<'t>, made: Option<&Inferred>) {
-        let bound: HashSet<&str> = made
-            .into_iter()
-            .flat_map(|made| &made.decisions)
-            .filter(|decision| decision.verdict != Verdict::Literal || !decision.candidates.is_empty())
-            .map(|decision| decision.pointer.as_str())
-            .collect();
+    fn remember(&mut self, node: u32, kept: &Kept<'t>, made: &Inferred) {
+        let found =
+            |decision: &&Decision| decision.verdict != Verdict::Literal || !decision.candidates.is_empty();
+        let bound = made.decisions.iter().filter(found);
+        let mut bound: Vec<&str> = bound.map(|decision| decision.pointer.as_str()).collect();
+        bound.sort_unstable();
         for (key, value) in &kept.event.arguments {
             self.remember_value(node, value, &child("", key), &bound);
         }
     }
 
-    fn remember_value(&mut self, node: u32, value: &Value, pointer: &str, bound: &HashSet<&str>) {
-        if bound.contains(pointer) {
+    fn remember_value(&mut self, node: u32, value: &Value, pointer: &str, bound: &[&str]) {
+        if bound.binary_search(&pointer).is_ok() {
             return;
         }
         match value {
@@ -559,7 +580,8 @@ impl<'t> State<'t, '_> {
     }
 
     fn reasons(&self, value: &Value, best: &Scored, ranked: &[Scored]) -> Vec<Reason> {
-        let mut reasons = Vec::new();
+        // Mostly the value and its name.
+        let mut reasons = Vec::with_capacity(2);
         reasons.push(match (best.convert, value) {
             (Some(_), _) => "the same value, converted between number and text".into(),
             (None, Value::Array(_) | Value::Object(_)) => "the same content as a whole".into(),

@@ -68,6 +68,9 @@ pub(super) fn flag(
     all: &mut [Inferred],
     is_input: &dyn Fn(&str) -> bool,
 ) {
+    if keyed.is_empty() {
+        return;
+    }
     let mut sought = Sought { filter: vec![false; 1 << 16], ..Sought::default() };
     for (node, (kept, inferred)) in all_kept.iter().zip(all.iter()).enumerate() {
         for (number, decision) in inferred.decisions.iter().enumerate() {

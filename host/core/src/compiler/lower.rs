@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
-use super::index::same;
+use super::hash::same;
 use super::order::Waits;
 use super::several::Other;
 use super::{Kept, MANY_EVENTS, observed};
@@ -70,8 +70,8 @@ pub(super) fn self_check(
     inputs: &Map<String, Value>,
     positions: &[usize],
     workflow: &Workflow,
+    results: &HashMap<&str, &Value>,
 ) -> Result<(), Problems> {
-    let results = results(workflow);
     let start = |source: &Source| match source {
         Source::Input(name) => inputs.get(name),
         Source::Node(id) => results.get(id.as_str()).copied(),
@@ -97,11 +97,10 @@ pub(super) fn self_check(
 
 /// The recorded result of each node.
 pub(super) fn results(workflow: &Workflow) -> HashMap<&str, &Value> {
-    workflow
-        .nodes
-        .iter()
-        .filter_map(|node| Some((node.id.as_str(), &node.recorded.as_ref()?.result)))
-        .collect()
+    let mut results = HashMap::with_capacity(workflow.nodes.len());
+    let recorded = workflow.nodes.iter().filter_map(|node| Some((node, node.recorded.as_ref()?)));
+    results.extend(recorded.map(|(node, recorded)| (node.id.as_str(), &recorded.result)));
+    results
 }
 
 /// Whether an expression makes exactly these arguments.

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::align::Call;
+use super::asked::Asked;
 use super::facts::Facts;
-use super::index::loose_hash;
-use super::{Kept, Options, declare, select, stated};
+use super::hash::loose_hash;
+use super::{Kept, Options, Selected, select, stated};
 use crate::code::Code;
-use crate::document::Report;
 use crate::effect::Effect;
 use crate::problem::{Problem, Problems, child, item};
 use crate::trace::Trace;
@@ -51,11 +51,9 @@ impl Own {
     }
 
     fn look(trace: &Trace, options: &Options) -> Result<Own, Problems> {
-        let report = Report::default();
-        let (kept, dropped, alias, _) = select(trace, options, &[], false, &report);
-        report.finish(Some(()))?;
-        let declared = declare(&kept, &alias)?;
-        let (inferred, _) = super::infer::infer(trace, &[], &kept, &declared, options)?;
+        let Selected { kept, dropped, alias, declared, .. } = select(trace, options, &[], false)?;
+        let asked = Asked::of(&trace.events);
+        let (inferred, _) = super::infer::infer(trace, &[], &kept, &declared, &asked, options)?;
         let position = |node: u32| kept.get(node as usize).map(|kept: &Kept<'_>| kept.position);
         let mut calls: BTreeMap<usize, OwnCall> = BTreeMap::new();
         for ((kept, declared), inferred) in kept.iter().zip(&declared).zip(inferred) {

@@ -7,8 +7,10 @@
 
 use serde_json::Value;
 
-use super::index::{Index, Place, same};
+use super::hash::{same, spelled_number};
+use super::index::Index;
 use super::names::{STRONG, likeness};
+use super::offered::Place;
 use crate::redact;
 use crate::workflow::Convert;
 
@@ -68,7 +70,7 @@ fn is_round(size: f64) -> bool {
 }
 
 pub(super) fn text_weight(text: &str) -> Weight {
-    if let Some(number) = super::index::spelled_number(text) {
+    if let Some(number) = spelled_number(text) {
         return number_weight(number.as_f64().unwrap_or_default().abs(), false);
     }
     let text = text.trim();

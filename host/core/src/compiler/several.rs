@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::align::{self, Column, MAX_CELLS};
 use super::facts::Facts;
-use super::index::same;
+use super::hash::same;
 use super::own::Own;
 use super::{Options, raise};
 use crate::catalog::Known;

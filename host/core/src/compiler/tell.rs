@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::index::{json_texts, same};
+use super::hash::same;
+use super::offered::json_texts;
 use crate::workflow::{Condition, Reference, Source, Step, Test};
 
 /// Most values looked at, in all inputs and results together.

@@ -455,3 +455,25 @@ fn walked_lists_are_bound_and_chosen_items_are_flagged() {
     assert_eq!(node.decisions[0].verdict, Verdict::Choice);
     assert_eq!(node.decisions[0].candidates[0].to_string(), "list[2].id");
 }
+
+/// T05: results of a long recording are walked through in blocks, on another thread, before they count.
+#[test]
+fn every_call_of_a_long_recording_sees_all_results_before_it_and_none_after() {
+    const CALLS: usize = 1_300;
+    // Every tenth call is given what the next one returns, so it has it from elsewhere.
+    let source = |call: usize| call.checked_sub(1 + call * 7 % 600).filter(|_| call % 10 != 3);
+    let call = |number: usize| {
+        let from = match source(number) {
+            Some(earlier) => format!("made-{earlier}"),
+            None => format!("late-{}", number + 1),
+        };
+        let made = json!({"of": [format!("made-{number}")]}).to_string();
+        let result = json!({"text": made, "late": format!("late-{number}")});
+        read(&format!("c{number}"), json!({"from": from}), result)
+    };
+    let workflow = compiled(json!({}), (0..CALLS).map(call).collect());
+    for number in 0..CALLS {
+        let expected = source(number).map(|earlier| format!("/from <- c{earlier}.text(json).of[0]"));
+        assert_eq!(bound(&workflow, &format!("c{number}")), Vec::from_iter(expected), "c{number}");
+    }
+}

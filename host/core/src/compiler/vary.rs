@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::index::same;
+use super::hash::same;
 use super::infer::Inferred;
 use super::own::sources;
 use super::several::{Columns, Other, not_everywhere};

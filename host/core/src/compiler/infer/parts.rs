@@ -11,7 +11,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::{Frame, MAX_NAMED, State};
-use crate::compiler::index::{INPUTS, Place, loose_text, same};
+use crate::compiler::hash::{loose_text, same};
+use crate::compiler::offered::{INPUTS, Place};
 use crate::compiler::score::{Weight, text_weight};
 use crate::compiler::several::Other;
 use crate::workflow::{Convert, Decision, Part, Reason, Reference, Source, Template, Verdict};

@@ -7,8 +7,9 @@
 
 use serde_json::Value;
 
-use super::{Frame, State, leaves};
-use crate::compiler::index::loose_hash;
+use super::{Frame, State};
+use crate::compiler::hash::loose_hash;
+use crate::compiler::offered::leaves;
 use crate::compiler::score::{Weight, weight};
 use crate::redact;
 use crate::workflow::{Decision, Reason, Verdict};

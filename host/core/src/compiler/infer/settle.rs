@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Frame, State};
 use crate::code::Code;
-use crate::compiler::index::same;
+use crate::compiler::hash::same;
 use crate::compiler::{Accept, Kept};
 use crate::problem::{Place, Problem, item};
 use crate::workflow::{Decision, Reference, Source, Template, Verdict};
