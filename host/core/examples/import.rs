@@ -12,6 +12,10 @@ use std::time::Instant;
 use t2m_core::json::Limits;
 use t2m_core::trace::import::{ImportOptions, import};
 
+/// The program's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let verbose = std::env::args().any(|argument| argument == "-v");
     for path in std::env::args().skip(1).filter(|path| path != "-v") {
