@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use host::{dispatcher, request};
 use serde_json::{Value, json};
-use t2m_core::dispatch::{BoxFuture, ClearedCall, Dispatcher, ToolBackend};
+use t2m_core::dispatch::{BoxFuture, CallRequest, ClearedCall, Dispatcher, ToolBackend};
 use t2m_core::tool::{Content, Reply, ToolFailure, Usage};
 use t2m_sandbox::bench::{self, Parts};
 use t2m_sandbox::{Plugin, PluginSource, Sandbox, SandboxConfig};
@@ -59,6 +59,8 @@ struct Guest {
 /// A guest with everything that calls it.
 struct Case {
     guest: Guest,
+    /// What a caller has at hand, and its arguments as the bare call has them.
+    request: CallRequest,
     text: String,
     plugin: Arc<Plugin>,
     dispatcher: Arc<Dispatcher>,
@@ -74,14 +76,12 @@ impl Case {
         let checks_only =
             dispatcher(&plugin, |tools| tools.backend = Arc::new(Nothing(guest.answer.clone())));
         let dispatcher = dispatcher(&plugin, |_| ());
-        Case { text: guest.arguments.to_string(), guest, plugin, dispatcher, checks_only }
+        let request = request(guest.tool, &guest.arguments);
+        Case { text: guest.arguments.to_string(), request, guest, plugin, dispatcher, checks_only }
     }
 
     async fn one(&self, dispatcher: &Arc<Dispatcher>) {
-        let reply = dispatcher
-            .dispatch(request(self.guest.tool, &self.guest.arguments))
-            .await
-            .expect("the call is allowed and works");
+        let reply = dispatcher.dispatch(self.request.clone()).await.expect("the call is allowed and works");
         assert!(reply.structured.as_ref() == Some(&self.guest.answer), "{reply:?}");
     }
 

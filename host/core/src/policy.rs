@@ -6,6 +6,7 @@
 //! **Invariant:** deny wins. Adding a rule that denies never allows anything that was not allowed before.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,12 +37,33 @@ pub struct PolicyInput<'a> {
 }
 
 /// The answer, with the rule that gave it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PolicyDecision {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyDecision<'a> {
     /// What to do.
     pub action: Action,
-    /// The rule that decided, for people.
-    pub rule: String,
+    /// The rule that decided.
+    pub rule: Rule<'a>,
+}
+
+/// What can decide; its text is for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule<'a> {
+    /// One of [`Policy::tools`].
+    Tool(&'a ToolName),
+    /// One of [`Policy::effects`].
+    Effect(Effect),
+    /// What holds for an effect that no rule names.
+    Default(Effect),
+}
+
+impl fmt::Display for Rule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Tool(tool) => write!(f, "policy.tools.{tool}"),
+            Rule::Effect(effect) => write!(f, "policy.effects.{effect}"),
+            Rule::Default(effect) => write!(f, "the default for `{effect}`"),
+        }
+    }
 }
 
 /// Rules by effect and by tool. What no rule names falls to the defaults.
@@ -70,17 +92,15 @@ pub const fn default_action(effect: Effect) -> Action {
 
 impl Policy {
     /// Decides one call: the strictest rule that names its tool or effect, else the default of its effect.
-    pub fn decide(&self, input: PolicyInput<'_>) -> PolicyDecision {
-        let by_tool =
-            self.tools.get(input.tool).map(|action| (*action, format!("policy.tools.{}", input.tool)));
-        let by_effect = self
-            .effects
-            .get(&input.effect)
-            .map(|action| (*action, format!("policy.effects.{}", input.effect)));
-        let (action, rule) =
-            by_tool.into_iter().chain(by_effect).max_by_key(|(action, _)| *action).unwrap_or_else(|| {
-                (default_action(input.effect), format!("the default for `{}`", input.effect))
-            });
+    pub fn decide<'a>(&self, input: PolicyInput<'a>) -> PolicyDecision<'a> {
+        let PolicyInput { tool, effect } = input;
+        let by_tool = self.tools.get(tool).map(|action| (*action, Rule::Tool(tool)));
+        let by_effect = self.effects.get(&effect).map(|action| (*action, Rule::Effect(effect)));
+        let (action, rule) = by_tool
+            .into_iter()
+            .chain(by_effect)
+            .max_by_key(|(action, _)| *action)
+            .unwrap_or_else(|| (default_action(effect), Rule::Default(effect)));
         PolicyDecision { action, rule }
     }
 }

@@ -63,7 +63,7 @@ async fn call(
     let mut store = store(linked, limits)?;
     let running = linked.shared.ticker.running();
     let serving = Serving::Describe(plugin.digest());
-    store.data_mut().begin(serving, limits.wall, grants, Long::default(), running)?;
+    store.data_mut().begin(serving, Instant::now(), limits.wall, grants, Long::default(), running)?;
     took(0);
     let instance = linked.pre.instantiate_async(&mut store).await?;
     took(1);

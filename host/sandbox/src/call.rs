@@ -149,7 +149,7 @@ async fn run(
     }
     let running = plugin.shared.ticker.serving();
     let grants = Some((&plugin.grants, call.effect()));
-    if let Err(error) = store.data_mut().begin(Serving::Call(call), wall, grants, long, running) {
+    if let Err(error) = store.data_mut().begin(Serving::Call(call), start, wall, grants, long, running) {
         return (Err(internal(&error)), None);
     }
     let ended = timeout(wall, enter(&plugin, store, instance, input)).await;
@@ -217,19 +217,18 @@ pub(crate) async fn describe(plugin: &Arc<Linked>, digest: Digest) -> Result<Des
 }
 
 async fn ask(plugin: Arc<Linked>, digest: Digest, long: Long) -> Result<Described, ToolFailure> {
-    let wall = plugin.limits.wall;
+    let (start, wall) = (Instant::now(), plugin.limits.wall);
     let mut store = store(&plugin, plugin.limits).map_err(|error| internal(&error))?;
     let running = plugin.shared.ticker.serving();
     store
         .data_mut()
-        .begin(Serving::Describe(digest), wall, None, long, running)
+        .begin(Serving::Describe(digest), start, wall, None, long, running)
         .map_err(|error| internal(&error))?;
     let work = async {
         let instance = plugin.pre.instantiate_async(&mut store).await?;
         plugin.ahead.allow(!store.data().host_was_used());
         plugin.pre.describe(&mut store, &instance).await
     };
-    let start = Instant::now();
     let ended = timeout(wall, work).await;
     store.data_mut().report_output();
     match ended {
@@ -246,7 +245,9 @@ pub(crate) fn store(plugin: &Linked, limits: Limits) -> wasmtime::Result<Store<S
     store.set_fuel(limits.fuel)?;
     store.set_epoch_deadline(PROMPT_TICKS);
     store.epoch_deadline_callback(|context| {
-        context.data().long.set();
+        if let Some(long) = &context.data().long {
+            long.set();
+        }
         Ok(UpdateDeadline::Yield(LONG_TICKS))
     });
     store.set_hostcall_fuel(limits.transfer_bytes);

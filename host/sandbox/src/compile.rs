@@ -44,6 +44,9 @@ const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 
+/// What Rust's and the C library's last words are when memory is refused.
+const OUT_OF_MEMORY: [&str; 2] = ["memory allocation", "out of memory"];
+
 /// What compiling one component may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
@@ -161,10 +164,12 @@ fn why(status: ExitStatus, words: &str, limits: CompileLimits) -> SandboxError {
             "the compiler was killed: it took more than {} s, or the machine has no more memory",
             limits.cpu_seconds.saturating_mul(u64::from(WALL))
         )),
-        Some(SIGABRT) if words.contains("memory allocation") => {
+        Some(SIGABRT) if OUT_OF_MEMORY.iter().any(|said| words.contains(said)) => {
             limit(format!("compiling took more than {} MiB of memory", limits.memory_bytes >> 20))
         }
-        Some(signal) => limit(format!("the compiler was ended by signal {signal}")),
+        Some(signal) => {
+            limit(format!("the compiler was ended by signal {signal}: {}", printable(words.trim())))
+        }
         None => SandboxError::new(Code::PluginInvalid, printable(words.trim())),
     }
 }

@@ -61,14 +61,16 @@ pub(crate) struct State {
     /// Bytes logged so far.
     pub(crate) log_bytes: u64,
     /// What is told when the guest has computed for longer than a tick.
-    pub(crate) long: Long,
+    pub(crate) long: Option<Long>,
     log_lines: u32,
     plugin: Arc<PluginId>,
     serving: Serving,
     limits: Limits,
-    deadline: Instant,
+    /// Until when what is being served may run.
+    deadline: Option<Instant>,
     table: ResourceTable,
-    written: Arc<Written>,
+    /// Made when the guest first asks for a folder.
+    written: Option<Arc<Written>>,
     /// Made when the guest first asks for it: most calls never do, and its seed takes a hash.
     wasi: Option<Box<WasiCtx>>,
     /// What a call with granted hosts sends. Without one it is made when the guest asks, and refuses everything.
@@ -97,14 +99,14 @@ impl State {
             meter: Meter::new(limits),
             stopped: None,
             log_bytes: 0,
-            long: Long::default(),
+            long: None,
             log_lines: 0,
             plugin: Arc::clone(plugin),
             serving: Serving::Nothing,
             limits,
-            deadline: Instant::now(),
+            deadline: None,
             table,
-            written: Written::new(limits),
+            written: None,
             wasi: None,
             http: None,
             kv: None,
@@ -122,6 +124,7 @@ impl State {
     pub(crate) fn begin(
         &mut self,
         serving: Serving,
+        start: Instant,
         wall: Duration,
         grants: Option<(&OpenGrants, Effect)>,
         long: Long,
@@ -145,8 +148,8 @@ impl State {
             grants.install(&mut wasi, effect)?;
             self.wasi = Some(Box::new(wasi.build()));
         }
-        self.deadline = Instant::now() + wall;
-        self.long = long;
+        self.deadline = Some(start + wall);
+        self.long = Some(long);
         self.running = Some(running);
         Ok(())
     }
@@ -173,7 +176,7 @@ impl State {
 
     /// Lets an instance start for which no call has come yet.
     pub(crate) fn start(&mut self, long: Long, running: Running) {
-        self.long = long;
+        self.long = Some(long);
         self.running = Some(running);
     }
 
@@ -201,13 +204,14 @@ impl State {
 
     /// The way to granted folders, for the linker.
     pub(crate) fn files(&mut self) -> Files<'_> {
-        let written = Arc::clone(&self.written);
+        let limits = self.limits;
+        let written = Arc::clone(self.written.get_or_insert_with(|| Written::new(limits)));
         Files { wasi: self.filesystem(), written }
     }
 
     /// Bytes written in granted folders.
     pub(crate) fn written_bytes(&self) -> u64 {
-        self.written.bytes()
+        self.written.as_ref().map_or(0, |written| written.bytes())
     }
 
     /// The table of handles, for the linker.
@@ -260,7 +264,7 @@ impl State {
     /// Begins to count anew, for an instance that goes on to its next call. What it holds still counts.
     pub(crate) fn renew(&mut self) {
         self.meter.renew();
-        self.written = Written::new(self.limits);
+        self.written = None;
         (self.stopped, self.log_bytes, self.log_lines) = (None, 0, 0);
     }
 
@@ -350,13 +354,13 @@ impl context::Host for State {
             return Err(wasmtime::Error::msg("no call is being served"));
         };
         let about = call.context();
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = self.deadline.unwrap_or_else(Instant::now).saturating_duration_since(Instant::now());
         let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         Ok(context::CallContext {
             run_id: about.run.to_string(),
             node_id: about.node.to_string(),
             attempt: about.attempt,
-            idempotency_key: about.idempotency_key.clone(),
+            idempotency_key: about.idempotency_key(),
             deadline_ms: left - left % u64::from(COARSE_MS),
         })
     }

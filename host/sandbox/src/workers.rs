@@ -54,25 +54,28 @@ impl Pace {
 
 /// Set once a call has computed for longer than a tick.
 #[derive(Clone, Default)]
-pub(crate) struct Long {
-    call: Arc<AtomicBool>,
+pub(crate) struct Long(Arc<LongCall>);
+
+#[derive(Default)]
+struct LongCall {
+    is_long: AtomicBool,
     plugin: Arc<Pace>,
 }
 
 impl Long {
     /// For a call of a plugin of this pace.
     pub(crate) fn of(plugin: &Arc<Pace>) -> Long {
-        Long { call: Arc::default(), plugin: Arc::clone(plugin) }
+        Long(Arc::new(LongCall { is_long: AtomicBool::new(false), plugin: Arc::clone(plugin) }))
     }
 
     /// Says that the call is long.
     pub(crate) fn set(&self) {
-        self.call.store(true, Ordering::Relaxed);
-        self.plugin.is_long();
+        self.0.is_long.store(true, Ordering::Relaxed);
+        self.0.plugin.is_long();
     }
 
     fn is_set(&self) -> bool {
-        self.call.load(Ordering::Relaxed)
+        self.0.is_long.load(Ordering::Relaxed)
     }
 }
 
@@ -108,22 +111,31 @@ impl Workers {
         long: Long,
         work: Pin<Box<impl Future<Output = T> + Send + 'static>>,
     ) -> Result<T, JoinError> {
-        let (background, cores) = (Arc::clone(&self.background), self.cores);
         let work = WhilePrompt { work: Some(work), long };
-        let task = async move {
-            match work.await {
-                Ok(done) => Ok(done),
-                Err(rest) => match background.get_or_init(|| start_background(cores)) {
-                    Some(threads) => AbortOnDropHandle::new(threads.handle().spawn(rest)).await,
-                    // Better where it is than not at all: it still gives way at each tick.
-                    None => Ok(rest.await),
-                },
-            }
-        };
         match begin {
-            Begin::Here => task.await,
-            Begin::Away => AbortOnDropHandle::new(self.prompt.handle().spawn(task)).await?,
+            Begin::Here => to_its_end(work, &self.background, self.cores).await,
+            Begin::Away => {
+                let (background, cores) = (Arc::clone(&self.background), self.cores);
+                let task = async move { to_its_end(work, &background, cores).await };
+                AbortOnDropHandle::new(self.prompt.handle().spawn(task)).await?
+            }
         }
+    }
+}
+
+/// Carries work on in the background once it is long.
+async fn to_its_end<F: Future<Output: Send> + Send + 'static>(
+    work: WhilePrompt<F>,
+    background: &OnceLock<Option<Threads>>,
+    cores: usize,
+) -> Result<F::Output, JoinError> {
+    match work.await {
+        Ok(done) => Ok(done),
+        Err(rest) => match background.get_or_init(|| start_background(cores)) {
+            Some(threads) => AbortOnDropHandle::new(threads.handle().spawn(rest)).await,
+            // Better where it is than not at all: it still gives way at each tick.
+            None => Ok(rest.await),
+        },
     }
 }
 

@@ -94,7 +94,10 @@ impl Tools {
                     map.insert("plugin".into(), json!(plugin.name));
                     map.insert("handler".into(), json!(plugin.digest));
                     map.insert("contract".into(), json!(review));
-                    map.insert("policy".into(), json!(decision));
+                    map.insert(
+                        "policy".into(),
+                        json!({"action": decision.action, "rule": decision.rule.to_string()}),
+                    );
                 }
                 entries.push(entry);
             }

@@ -80,10 +80,15 @@ pub struct CallContext {
     pub node: NodeId,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// Equal for every attempt at one node of one run.
-    pub idempotency_key: String,
     /// Longest time for the handler.
     pub timeout: Option<Duration>,
+}
+
+impl CallContext {
+    /// A text that is equal for every attempt at one node of one run, and for nothing else.
+    pub fn idempotency_key(&self) -> String {
+        format!("{}/{}", self.run, self.node)
+    }
 }
 
 /// How far calls from handlers may go.
@@ -144,8 +149,15 @@ impl fmt::Debug for ClearedCall {
 }
 
 /// A running handler's way to call other tools. Every such call passes the whole pipeline.
-#[derive(Clone)]
 pub struct NestedCalls {
+    pub(super) caller: Caller,
+    /// Numbers the calls of this handler.
+    pub(super) made: AtomicU32,
+}
+
+/// Who makes nested calls.
+#[derive(Clone)]
+pub(super) struct Caller {
     pub(super) dispatcher: Arc<Dispatcher>,
     pub(super) run: RunId,
     pub(super) node: NodeId,
@@ -154,17 +166,14 @@ pub struct NestedCalls {
     pub(super) depth: u32,
     /// What is left for the whole tree of calls under the first one.
     pub(super) budget: Arc<AtomicU32>,
-    /// Numbers the calls of this handler.
-    pub(super) made: Arc<AtomicU32>,
 }
 
 impl NestedCalls {
     /// Calls a tool on behalf of the handler that holds this.
     pub fn call(&self, tool: &str, arguments: Value) -> BoxFuture<'static, Result<Reply, CallError>> {
         let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-        let here = self.clone();
-        let tool = tool.to_owned();
-        Box::pin(async move { here.make(number, tool, arguments).await })
+        let (caller, tool) = (self.caller.clone(), tool.to_owned());
+        Box::pin(async move { caller.make(number, tool, arguments).await })
     }
 
     /// How many calls this handler made so far.
@@ -174,9 +183,11 @@ impl NestedCalls {
 
     /// Levels above the handler that holds this: 0 for a first call.
     pub fn depth(&self) -> u32 {
-        self.depth
+        self.caller.depth
     }
+}
 
+impl Caller {
     async fn make(self, number: u32, tool: String, arguments: Value) -> Result<Reply, CallError> {
         let refuse = |code, message: String| CallError::new(Stage::Verify, code, message);
         let limits = self.dispatcher.nested_limits();
@@ -217,7 +228,7 @@ impl NestedCalls {
 
 impl fmt::Debug for NestedCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NestedCalls(depth {})", self.depth)
+        write!(f, "NestedCalls(depth {})", self.depth())
     }
 }
 

@@ -13,7 +13,9 @@ use std::sync::atomic::AtomicU32;
 
 use serde_json::{Map, Value};
 
-use super::call::{CallContext, CallError, CallRequest, ClearedCall, NestedCalls, NestedLimits, Origin};
+use super::call::{
+    CallContext, CallError, CallRequest, Caller, ClearedCall, NestedCalls, NestedLimits, Origin,
+};
 use super::ports::{ApprovalGate, CallLog, EventSink, Guard, LoggedCall};
 use super::registry::{Bound, Registered, Registry};
 use crate::approval::{ApprovalRequest, Arguments, Unapproved};
@@ -222,10 +224,9 @@ impl Dispatcher {
             run: request.run.clone(),
             node: request.node.clone(),
             attempt: request.attempt,
-            idempotency_key: format!("{}/{}", request.run, request.node),
             timeout: request.timeout,
         };
-        let nested = NestedCalls {
+        let caller = Caller {
             dispatcher: Arc::clone(self),
             run: request.run.clone(),
             node: request.node.clone(),
@@ -233,8 +234,8 @@ impl Dispatcher {
             effect: contract.effect,
             depth: flight.depth,
             budget,
-            made: Arc::new(AtomicU32::new(0)),
         };
+        let nested = NestedCalls { caller, made: AtomicU32::new(0) };
         let call =
             ClearedCall { tool: request.tool.clone(), effect: contract.effect, arguments, context, nested };
         Ok(Cleared { call, registered })
