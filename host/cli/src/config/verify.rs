@@ -87,6 +87,16 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
         problems.extend(hosts);
         problems.extend(found.map(|message| Problem::at(Code::GrantInvalid, place, message)));
     }
+    if let Some(dir) = &config.audit.dir {
+        let found = match dir.exists() {
+            false => None,
+            true if !dir.is_dir() => {
+                Some((Code::FileUnwritable, format!("`{}` is no directory", dir.display())))
+            }
+            true => t2m_runtime::audit_head(dir).err().map(|error| (error.code, error.message)),
+        };
+        problems.extend(found.map(|(code, message)| Problem::at(code, "/audit/dir", message)));
+    }
     for (at, workflow) in config.workflow.iter().enumerate() {
         if let Err(failure) = read_workflow(&workflow.path) {
             for problem in failure.problems.iter() {

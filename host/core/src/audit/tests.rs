@@ -48,7 +48,7 @@ fn log(sizes: &[usize]) -> (Log, Link) {
 fn verify(files: &[Vec<u8>], expect: Expect) -> Report {
     let mut verifier = Verifier::new(expect);
     for (index, bytes) in files.iter().enumerate() {
-        verifier.file(&format!("{index}"), &mut bytes.as_slice(), &mut |_| {}).unwrap();
+        verifier.file(&format!("{index}"), &mut bytes.as_slice(), &mut |_, _| {}).unwrap();
     }
     verifier.finish()
 }

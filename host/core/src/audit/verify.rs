@@ -136,12 +136,13 @@ impl Verifier {
         Verifier { high: last, opened: in_file, ..Verifier::new(Expect::default()) }
     }
 
-    /// Reads the next file, or what follows in it after [`behind`](Verifier::behind), and hands out its records.
+    /// Reads the next file, or what follows in it after [`behind`](Verifier::behind), and hands out its records
+    /// with their bytes.
     pub fn file(
         &mut self,
         name: &str,
         reader: &mut dyn BufRead,
-        each: &mut dyn FnMut(&Line),
+        each: &mut dyn FnMut(&Line, &[u8]),
     ) -> std::io::Result<()> {
         if !self.files.is_empty() {
             self.end_of_file();
@@ -157,7 +158,7 @@ impl Verifier {
                 Ended::Whole => match Line::read(&line) {
                     Ok(record) => {
                         self.record(&record);
-                        each(&record);
+                        each(&record, &line);
                     }
                     Err(why) => self.add_junk(&line, why, true),
                 },
