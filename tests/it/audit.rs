@@ -168,7 +168,7 @@ fn tampering_is_found() -> Outcome<()> {
             |path, text| lines(path, |lines| lines.truncate(lines.len() - 1), text),
             "audit-missing",
         ),
-        ("cut in a record", |path, text| fs::write(path, &text[..text.len() - 20]), "audit-torn"),
+        ("cut in a record", |path, text| fs::write(path, &text.as_bytes()[..text.len() - 20]), "audit-torn"),
         ("removed head", |path, _| fs::remove_file(path.with_file_name("head.json")), "audit-missing"),
         ("removed file", |path, _| fs::remove_file(path), "audit-missing"),
     ];
@@ -250,6 +250,23 @@ fn two_servers_share_a_log() -> Outcome<()> {
     audit(&env, &["verify"], 0)?;
     let decided = records(&env)?.iter().filter(|record| record["record"] == "call-decided").count();
     assert_eq!(decided, 10);
+    Ok(())
+}
+
+/// F65: a log that a plugin could write to isn't one.
+#[test]
+fn a_log_where_a_plugin_may_write_is_refused() -> Outcome<()> {
+    let env = configured("serve")?;
+    let work = format!("{}:rw", env.work().display());
+    let refused = HostCli::new(&env)?.args(["serve", "--tool", "files", "--dir", &work]).output()?;
+    assert!(refused.stderr.contains("where a plugin may write"), "{refused:?}");
+    refused.expect_code(3)?;
+    let reads = env.work().display().to_string();
+    HostCli::new(&env)?.args(["serve", "--tool", "files", "--dir", &reads]).output()?.success()?;
+    let with_plugin = env.read("t2m.toml")? + "[[plugin]]\nname = \"files\"\ndirs = [\"log:rw\"]\n";
+    env.write("t2m.toml", with_plugin)?;
+    let checked = HostCli::new(&env)?.args(["config", "check"]).output()?.expect_code(3)?;
+    assert!(checked.stderr.contains("where a plugin may write"), "{checked:?}");
     Ok(())
 }
 

@@ -121,7 +121,7 @@ impl EventSink for Fan {
 
 impl Run {
     pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
-        let audit = OpenAudit::of(&config)?;
+        let audit = OpenAudit::of(&config, &self.plugins)?;
         let log = audit.as_ref().map(OpenAudit::log);
         let exit = self.go(named, config, log, out).await?;
         audit.map_or(Ok(()), OpenAudit::close)?;

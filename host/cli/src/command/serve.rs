@@ -27,7 +27,7 @@ use t2m_sandbox::Sandbox;
 use self::reload::Reloads;
 use super::run::{given_approvals, read_workflow};
 use crate::args::PluginArgs;
-use crate::audit_log::OpenAudit;
+use crate::audit_log::{self, OpenAudit};
 use crate::call_log::CallRecorder;
 use crate::config::{self, AuditConfig, Config, WorkflowConfig};
 use crate::exit::Exit;
@@ -126,7 +126,7 @@ impl Serve {
             out.note("waiting for an MCP client on standard input; Ctrl-D ends");
         }
         let config = config::load(config_path, out)?;
-        let audit = OpenAudit::of(&config)?;
+        let audit = OpenAudit::of(&config, &self.plugins)?;
         let log = audit.as_ref().map(OpenAudit::log);
         self.serve_config(config_path, config, Records { recorder, audit: log }, out).await?;
         audit.map_or(Ok(Exit::Done), |audit| audit.close().map(|()| Exit::Done))
@@ -188,6 +188,7 @@ impl Serve {
             // A client that could change the file must not end its own record.
             out.note("`[audit]` counts from the next start on; the log is written as before");
         }
+        audit_log::check_grants(&config, &self.plugins)?;
         // What the file takes away from a plugin is gone, even if the plugin can't do without.
         let catalog = self.catalog(config_path, parts, &config, Lacking::StaysOut, out).await?;
         server.replace(catalog);

@@ -15,7 +15,7 @@ pub trait AuditLog: Send + Sync {
     /// as safe as the operator wants such records to be.
     fn begin(&self, entry: Entry, durable: bool) -> Kept;
 
-    /// Takes the record that ends what a record began. There is always room for it.
+    /// Takes the record that ends what a record began, unless that was refused. There is always room for it.
     fn end(&self, entry: Entry);
 }
 
@@ -27,17 +27,6 @@ pub enum Kept {
     Refused(String),
     /// To be waited for.
     Waiting(BoxFuture<'static, Result<(), String>>),
-}
-
-impl Kept {
-    /// Waits, and says why the record isn't kept if so.
-    pub async fn outcome(self) -> Result<(), String> {
-        match self {
-            Kept::Queued => Ok(()),
-            Kept::Refused(why) => Err(why),
-            Kept::Waiting(waiting) => waiting.await,
-        }
-    }
 }
 
 /// The end of something that began. If nobody says how it ended, the entry it was made with is kept: it was
@@ -53,11 +42,16 @@ impl Ending {
         Ending { log: Arc::clone(log), entry: Some(if_stopped) }
     }
 
-    /// It ended so.
-    pub fn is(mut self, change: impl FnOnce(&mut Entry)) {
+    /// From now on it would end so if it were stopped.
+    pub fn would_be(&mut self, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = &mut self.entry {
             change(entry);
         }
+    }
+
+    /// It ended so.
+    pub fn is(mut self, change: impl FnOnce(&mut Entry)) {
+        self.would_be(change);
     }
 }
 

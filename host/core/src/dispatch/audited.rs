@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::call::{CallError, NestedCalls};
 use super::pipeline::{Dispatcher, InFlight};
-use crate::audit::{AuditLog, CallEnded, Decision, DecisionKind, Ending, Entry, GuardAnswer, Phase};
+use crate::audit::{AuditLog, CallEnded, Decision, DecisionKind, Ending, Entry, GuardAnswer, Kept, Phase};
 use crate::code::Code;
 use crate::digest::Digest;
 use crate::effect::Effect;
@@ -46,22 +46,49 @@ pub(super) async fn decide(
     refusal: Option<&CallError>,
 ) -> Result<Option<Ending>, String> {
     let entry = Entry::CallDecided(Box::new(decision(flight, found, refusal, Phase::Call)));
-    log.begin(entry, found.is_grave()).outcome().await?;
-    if refusal.is_some() {
-        return Ok(None);
+    let waiting = match log.begin(entry, found.is_grave()) {
+        Kept::Refused(why) => return Err(why),
+        Kept::Queued => None,
+        Kept::Waiting(waiting) => Some(waiting),
+    };
+    let Some(mut ending) = refusal.is_none().then(|| Ending::new(log, if_stopped(flight))) else {
+        return match waiting {
+            Some(waiting) => waiting.await.map(|()| None),
+            None => Ok(None),
+        };
+    };
+    if let Some(waiting) = waiting
+        && let Err(why) = waiting.await
+    {
+        // The decision may be written later all the same.
+        ending.is(|entry| {
+            if let Entry::CallEnded(end) = entry {
+                end.code = Some(Code::AuditUnwritable);
+            }
+        });
+        return Err(why);
     }
+    ending.would_be(|entry| {
+        if let Entry::CallEnded(end) = entry {
+            end.stage = Stage::Handler;
+        }
+    });
+    Ok(Some(ending))
+}
+
+/// The end of an allowed call that is stopped before its handler begins.
+fn if_stopped(flight: &InFlight<'_>) -> Entry {
     let request = flight.request;
-    let if_stopped = Entry::CallEnded(Box::new(CallEnded {
+    Entry::CallEnded(Box::new(CallEnded {
         run: request.run.clone(),
         node: request.node.clone(),
         attempt: request.attempt,
         tool: request.tool.clone(),
         code: Some(Code::RunCancelled),
-        stage: Stage::Handler,
+        stage: Stage::Audit,
         result: None,
         usage: None,
-    }));
-    Ok(Some(Ending::new(log, if_stopped)))
+    }))
 }
 
 /// Records what would stop a node, found before its run.

@@ -93,11 +93,12 @@ impl Guard for Answer {
     }
 }
 
-/// Keeps records, unless it is told to refuse them.
+/// Keeps records, unless it is told to refuse them: at once, or when they are waited for.
 #[derive(Default)]
 struct Records {
     entries: Mutex<Vec<Entry>>,
     refuses: bool,
+    fails: bool,
 }
 
 impl AuditLog for Records {
@@ -106,7 +107,10 @@ impl AuditLog for Records {
             return Kept::Refused("the disk is full".into());
         }
         self.end(entry);
-        Kept::Queued
+        match self.fails {
+            true => Kept::Waiting(Box::pin(std::future::ready(Err("the disk is full".into())))),
+            false => Kept::Queued,
+        }
     }
     fn end(&self, entry: Entry) {
         self.entries.lock().unwrap().push(entry);
@@ -149,8 +153,10 @@ struct Setup {
     approve: Option<Change<Approval>>,
     guard: Option<GuardVerdict>,
     result: Option<Value>,
-    /// The audit log can't be written.
+    /// The audit log can't be written: it says so at once.
     unaudited: bool,
+    /// The same, found when the record is waited for.
+    audit_fails: bool,
 }
 
 impl Default for Setup {
@@ -170,6 +176,7 @@ impl Default for Setup {
             guard: Some(GuardVerdict::Allow),
             result: None,
             unaudited: false,
+            audit_fails: false,
         }
     }
 }
@@ -250,7 +257,8 @@ fn run(setup: Setup) -> Ran {
         approval
     });
     let stages = Arc::new(Stages::default());
-    let records = Arc::new(Records { refuses: setup.unaudited, ..Records::default() });
+    let records =
+        Arc::new(Records { refuses: setup.unaudited, fails: setup.audit_fails, ..Records::default() });
     let guard = setup.guard.map(|verdict| Arc::new(Answer(verdict, AtomicU32::new(0))));
     let dispatcher = Dispatcher::new(DispatcherParts {
         policy: setup.policy,
@@ -330,6 +338,14 @@ fn a_call_that_can_not_be_recorded_does_not_run() {
     assert_eq!(ran.stages.last().unwrap().3, StageOutcome::Refused(Code::AuditUnwritable));
     let ran = run(Setup { unaudited: true, approve: None, ..Setup::default() });
     assert_eq!(ran.result.unwrap_err().code, Code::ApprovalRequired);
+
+    // What was to be written when the disk was full may be written later: then it has its end.
+    let ran = run(Setup { audit_fails: true, ..Setup::default() });
+    assert_eq!((ran.result.unwrap_err().code, ran.acted), (Code::AuditUnwritable, 0));
+    let ends: Vec<_> = ran.records.iter().map(|record| (&record["record"], &record["code"])).collect();
+    assert_eq!(ends[1], (&json!("call-ended"), &json!("audit-unwritable")));
+    let ran = run(Setup { audit_fails: true, approve: None, ..Setup::default() });
+    assert_eq!((ran.result.unwrap_err().code, ran.records.len()), (Code::ApprovalRequired, 1));
 }
 
 /// T27: a call that is stopped from outside has an end as well.
