@@ -147,9 +147,9 @@ async fn a_nested_call_of_a_guest_passes_every_stage() {
     .await;
     ran.result.unwrap();
     let depths: Vec<(u32, Stage)> = ran.stages.iter().map(|(depth, stage, _)| (*depth, *stage)).collect();
-    let mut expected: Vec<(u32, Stage)> = Stage::ALL[..6].iter().map(|stage| (0, *stage)).collect();
+    let mut expected: Vec<(u32, Stage)> = Stage::ALL[..7].iter().map(|stage| (0, *stage)).collect();
     expected.extend(Stage::ALL.map(|stage| (1, stage)));
-    expected.extend(Stage::ALL[6..].iter().map(|stage| (0, *stage)));
+    expected.extend(Stage::ALL[7..].iter().map(|stage| (0, *stage)));
     assert_eq!(depths, expected);
 }
 

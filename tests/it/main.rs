@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod any_component;
 #[cfg(test)]
+mod audit;
+#[cfg(test)]
 mod callers;
 #[cfg(test)]
 mod cli;

@@ -6,6 +6,7 @@
 //! **Invariant:** every command returns an [`Exit`] or a [`Failure`](crate::failure::Failure) with a code; only
 //! `record` returns the status of the program that it runs.
 
+mod audit;
 mod bench;
 mod check;
 mod compile;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Serve tools and workflows to an MCP client over standard input and output
     Serve(serve::Serve),
+    /// Show, verify or export the audit log
+    Audit(audit::AuditCommand),
     /// Measure this program
     Bench(bench::BenchCommand),
     /// Write, build, check and test a plugin
@@ -101,6 +104,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<ExitCode> {
         Command::Run(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Serve(command) => block_on(command.run(named, out)),
         Command::Tools(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
+        Command::Audit(command) => command.run(named, out),
         Command::Bench(command) => command.run(&crate::config::load(named, out)?, out),
         Command::Plugin(command) => block_on(command.run(named, crate::config::load(named, out)?, out)),
         Command::Config(command) => block_on(command.run(named, out)),

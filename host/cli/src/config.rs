@@ -5,10 +5,12 @@
 //!
 //! **Invariant:** the defaults are one embedded file, read by the same code as the operator's own.
 
+mod audit;
 mod limits;
 pub(crate) mod secrets;
 pub(crate) mod verify;
 
+pub(crate) use audit::AuditConfig;
 pub(crate) use limits::{LimitsConfig, LimitsPatch};
 
 use std::collections::BTreeMap;
@@ -47,6 +49,8 @@ pub(crate) struct Config {
     /// Which calls may run.
     #[serde(default)]
     pub(crate) policy: Policy,
+    /// Where decisions are recorded.
+    pub(crate) audit: AuditConfig,
     /// Plugins to load. Without any, every built-in one is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plugin: Vec<PluginConfig>,
@@ -167,6 +171,7 @@ pub(crate) fn load(named: Option<&Path>, out: &mut Out) -> Result<Config> {
     for secret in config.secrets.values_mut() {
         secret.file = secret.file.take().map(|path| folder.join(path));
     }
+    config.audit.dir = config.audit.dir.take().map(|dir| folder.join(dir));
     for workflow in &mut config.workflow {
         workflow.path = folder.join(&workflow.path);
     }
@@ -203,7 +208,7 @@ fn merge(base: &mut Value, over: Value) {
 /// The published JSON Schema of the file. An operator's file may leave out what has a default.
 pub(crate) fn schema() -> Value {
     let mut schema = t2m_core::schema::of_type::<Config>();
-    for pointer in ["", "/properties/run", "/properties/limits"] {
+    for pointer in ["", "/properties/run", "/properties/limits", "/properties/audit"] {
         if let Some(map) = schema.pointer_mut(pointer).and_then(Value::as_object_mut) {
             map.remove("required");
         }
@@ -269,6 +274,9 @@ mod tests {
             ("[limits]\n\nfuel = 1.5\n", Code::FieldType, "line 3"),
             ("[limits]\nmemory_bytes = 1\n", Code::FieldValue, "line 2"),
             ("[limits]\nmemory_bytes = 1073741825\n", Code::FieldValue, "line 2"),
+            ("[audit]\nsync = \"always\"\n", Code::FieldValue, "line 2"),
+            ("[audit]\nmax_file_bytes = 1\n", Code::FieldValue, "line 2"),
+            ("[audit]\nfolder = \"log\"\n", Code::FieldUnknown, "line 2"),
             ("[policy.effects]\nwrit = \"allow\"\n", Code::FieldValue, "line "),
             ("[policy.effects]\nwrite = \"maybe\"\n", Code::FieldValue, "line 2"),
             ("[policy.tools]\nwrite_file = true\n", Code::FieldValue, "line 2"),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit_log;
 mod author;
 mod call_log;
 mod command;

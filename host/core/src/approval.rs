@@ -162,15 +162,19 @@ impl ApprovalBook {
 
     /// Uses an approval for one call, or says why there is none. `requests` are the ways in which the call
     /// may have been approved, the exact one first. A retry of the same call with the same arguments uses
-    /// nothing further.
-    pub fn take(&mut self, requests: &[ApprovalRequest], run: &RunId, now_ms: u64) -> Result<(), Unapproved> {
+    /// nothing further. Gives the id of the request that was approved.
+    pub fn take(
+        &mut self,
+        requests: &[ApprovalRequest],
+        run: &RunId,
+        now_ms: u64,
+    ) -> Result<Digest, Unapproved> {
         let Some(first) = requests.first() else { return Err(Unapproved::Missing) };
         let call = (run.clone(), first.node.clone(), first.arguments);
         let entry = self.find(requests, now_ms, Some(&call))?;
-        if let Some(entry) = self.entries.get_mut(entry) {
-            entry.used_by.insert(call);
-        }
-        Ok(())
+        let entry = self.entries.get_mut(entry).ok_or(Unapproved::Missing)?;
+        entry.used_by.insert(call);
+        Ok(entry.approval.request)
     }
 
     /// Whether a call is approved, without using anything.
@@ -261,8 +265,8 @@ mod tests {
         let nested = ApprovalRequest { depth: 1, ..pay.clone() };
         assert_eq!(book.take(&[nested], &run, 0), Err(Unapproved::Missing), "a nested call of that name");
         assert_eq!(book.take(std::slice::from_ref(&pay), &run, 1000), Err(Unapproved::Expired));
-        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()));
-        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 999), Ok(()), "a retry of the same call");
+        assert!(book.take(std::slice::from_ref(&pay), &run, 999).is_ok());
+        assert!(book.take(std::slice::from_ref(&pay), &run, 999).is_ok(), "a retry of the same call");
         let second = RunId::new("r2").unwrap();
         assert_eq!(book.take(std::slice::from_ref(&pay), &second, 999), Err(Unapproved::UsedUp));
     }
@@ -273,11 +277,11 @@ mod tests {
         let run = RunId::new("r").unwrap();
         let (pay, other) = (request("pay", "pay", "10"), request("pay", "pay", "20"));
         let mut book = ApprovalBook::new([approve(&pay)]);
-        assert_eq!(book.take(std::slice::from_ref(&pay), &run, 0), Ok(()));
+        assert!(book.take(std::slice::from_ref(&pay), &run, 0).is_ok());
         book.replace([approve(&other), approve(&pay)]);
         let second = RunId::new("r2").unwrap();
         assert_eq!(book.take(std::slice::from_ref(&pay), &second, 0), Err(Unapproved::UsedUp));
-        assert_eq!(book.take(std::slice::from_ref(&other), &second, 0), Ok(()));
+        assert!(book.take(std::slice::from_ref(&other), &second, 0).is_ok());
         book.replace([]);
         assert_eq!(book.take(&[other], &second, 0), Err(Unapproved::Missing));
     }
@@ -295,7 +299,7 @@ mod tests {
         assert_eq!(book.check(&[follow("path=a")], 0), Ok(()));
         assert_eq!(book.check(&[exact("path=b"), follow("path=b")], 0), Err(Unapproved::Missing));
         assert_eq!(book.check(&[exact("path=a"), follow("path=a")], 2000), Err(Unapproved::Expired));
-        assert_eq!(book.take(&[exact("a,x"), follow("path=a")], &run, 0), Ok(()));
+        assert!(book.take(&[exact("a,x"), follow("path=a")], &run, 0).is_ok());
         assert_eq!(book.take(&[exact("a,y"), follow("path=a")], &run, 0), Err(Unapproved::UsedUp));
     }
 }

@@ -200,6 +200,18 @@ codes! {
     GuardError = "guard-error", Denied, Policy, AfterChange, "mend the guard; without its answer nothing runs";
     /// The guard took too long.
     GuardTimeout = "guard-timeout", Denied, Policy, AfterChange, "mend the guard or raise its timeout";
+    /// The audit log can't be written, so nothing runs.
+    AuditUnwritable = "audit-unwritable", Denied, Host, AfterChange, "mend what the message says of the folder in `audit.dir`; without its log nothing runs";
+    /// A record of the audit log isn't what was written.
+    AuditChanged = "audit-changed", Denied, Caller, Never, "compare with a copy of the log; whoever could write there changed it";
+    /// Records of the audit log are missing.
+    AuditMissing = "audit-missing", Denied, Caller, Never, "look for the file or the copy that has them";
+    /// Records of the audit log stand in another order than they were written.
+    AuditOrder = "audit-order", Denied, Caller, Never, "compare with a copy of the log";
+    /// The audit log has a line that wasn't written there.
+    AuditInserted = "audit-inserted", Denied, Caller, Never, "compare with a copy of the log";
+    /// The audit log ends in the middle of a record.
+    AuditTorn = "audit-torn", Denied, Host, AfterChange, "if the writer was killed, its next start notes the torn record and goes on";
 
     /// The tool reported a failure.
     ToolFailed = "tool-failed", Failed, Guest, IfReadOnly, "see the tool's own code and message";

@@ -99,6 +99,22 @@ impl From<Digest> for String {
     }
 }
 
+/// Makes a digest of bytes that come one part after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Hasher(Sha256);
+
+impl Hasher {
+    /// Takes the next part.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Digest of all parts together.
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
 /// A JSON value whose outer levels are put together from parts, to be digested without copying them.
 pub enum Parts<'a> {
     /// A value as it stands.

@@ -3,10 +3,11 @@
 //! Owns the fixed order of checks and the ports to the world outside. Refuses to know what a handler is:
 //! a Wasm component, another server or a workflow are all a [`ToolBackend`].
 //!
-//! **Invariant:** verify → bind → policy → approval → input schema → guard → handler → output schema. A
+//! **Invariant:** verify → bind → policy → approval → input schema → guard → audit → handler → output schema. A
 //! stage that says no ends the call, and [`ClearedCall`], which a backend needs, is made only after the
 //! last check before the handler.
 
+mod audited;
 mod call;
 mod pipeline;
 mod ports;

@@ -26,6 +26,8 @@ pub enum Stage {
     InputSchema,
     /// The guard's last word.
     Guard,
+    /// What was decided is in the audit log.
+    Audit,
     /// The tool itself.
     Handler,
     /// The result matches the contract's output schema.
@@ -34,13 +36,14 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in order.
-    pub const ALL: [Stage; 8] = [
+    pub const ALL: [Stage; 9] = [
         Stage::Verify,
         Stage::Bind,
         Stage::Policy,
         Stage::Approval,
         Stage::InputSchema,
         Stage::Guard,
+        Stage::Audit,
         Stage::Handler,
         Stage::OutputSchema,
     ];
@@ -52,7 +55,7 @@ impl Stage {
 pub enum StageOutcome {
     /// It said yes.
     Passed,
-    /// There was nothing to ask: no approval needed, no guard configured, no output schema.
+    /// There was nothing to ask: no approval needed, no guard configured, no audit log, no output schema.
     NotNeeded,
     /// It said no; nothing after it runs.
     Refused(Code),

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+pub mod audit;
 pub mod benchmark;
 pub mod catalog;
 pub mod check;

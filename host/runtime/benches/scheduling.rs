@@ -1,23 +1,30 @@
-//! What the scheduler itself costs for each node: a chain and a fan of native tools that return at once.
+//! What the scheduler itself costs for each node: a chain and a fan of native tools that return at
+//! once. And what the audit log adds to a call.
 
 #![expect(clippy::unwrap_used, reason = "a bench that can't set up has nothing to measure")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
+use t2m_core::audit::{AuditLog, Entry, Kept};
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{
-    BoxFuture, ClearedCall, Dispatcher, DispatcherParts, PluginTools, Registry, ToolBackend, Trust,
+    BoxFuture, CallRequest, ClearedCall, Dispatcher, DispatcherParts, Origin, PluginTools, Registry,
+    ToolBackend, Trust,
 };
 use t2m_core::effect::{Effect, Idempotency};
 use t2m_core::id::{NodeId, PluginId, RunId, ToolName};
+use t2m_core::policy::{Action, Policy};
 use t2m_core::tool::{Reply, ToolDescriptor, ToolFailure, Usage};
 use t2m_core::workflow::{Expr, Node, Provenance, VerifiedWorkflow, Workflow, verify};
-use t2m_runtime::{Cancel, MemoryJournal, RunOptions, run};
+use t2m_runtime::{
+    AuditOptions, AuditSync, Cancel, MemoryJournal, RunOptions, SystemClock, run, start_audit,
+};
 
 struct Nothing;
 
@@ -28,14 +35,14 @@ impl ToolBackend for Nothing {
     }
 }
 
-fn dispatcher(tool: &ToolName) -> Arc<Dispatcher> {
+fn dispatcher(tool: &ToolName, effect: Effect, audit: Option<Arc<dyn AuditLog>>) -> Arc<Dispatcher> {
     let descriptor = ToolDescriptor {
         name: tool.clone(),
         title: None,
         description: String::new(),
         input_schema: json!({"type": "object"}),
         output_schema: None,
-        effect: Effect::Pure,
+        effect,
         idempotency: Idempotency::Idempotent,
         reads: vec![],
         writes: vec![],
@@ -48,7 +55,11 @@ fn dispatcher(tool: &ToolName) -> Arc<Dispatcher> {
         backend: Arc::new(Nothing),
         lacking: BTreeMap::new(),
     };
-    Dispatcher::new(DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap()))
+    Dispatcher::new(DispatcherParts {
+        policy: Policy { effects: BTreeMap::from([(Effect::Write, Action::Allow)]), ..Policy::default() },
+        audit,
+        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
+    })
 }
 
 fn workflow(tool: &ToolName, nodes: usize, chained: bool) -> Arc<VerifiedWorkflow> {
@@ -77,7 +88,7 @@ fn workflow(tool: &ToolName, nodes: usize, chained: bool) -> Arc<VerifiedWorkflo
 fn scheduling(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let tool = ToolName::new("nothing").unwrap();
-    let dispatcher = dispatcher(&tool);
+    let dispatcher = dispatcher(&tool, Effect::Pure, None);
     let mut group = c.benchmark_group("scheduling");
     for (name, chained) in [("chain", true), ("fan", false)] {
         let nodes = 1000;
@@ -102,5 +113,65 @@ fn scheduling(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, scheduling);
+/// What the audit log adds to a call that reads, and to one that has to wait for the disk.
+fn audit(c: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let tool = ToolName::new("nothing").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let options = AuditOptions {
+        folder: folder.path().to_owned(),
+        sync: AuditSync::Each,
+        max_file_bytes: 16 << 20,
+        program: "bench".into(),
+    };
+    let (log, closer) = start_audit(options, Arc::new(SystemClock)).unwrap();
+    let flush = || {
+        let run = RunId::new("bench").unwrap();
+        let kept = log.begin(Entry::RunFinished { run, code: None, output: None }, true);
+        if let Kept::Waiting(waiting) = kept {
+            runtime.block_on(waiting).unwrap();
+        }
+    };
+    let mut group = c.benchmark_group("audit");
+    let recorded = || Some(Arc::clone(&log));
+    let cases = [
+        ("without", Effect::Pure, None),
+        ("read", Effect::Pure, recorded()),
+        ("durable", Effect::Write, recorded()),
+    ];
+    for (name, effect, audit) in cases {
+        let dispatcher = dispatcher(&tool, effect, audit);
+        group.bench_function(name, |b| {
+            b.iter_custom(|calls| {
+                let mut took = Duration::ZERO;
+                let mut left = calls;
+                // So many that the queue holds them: what is measured is the way into it.
+                while left > 0 {
+                    let now = left.min(4_000);
+                    let since = Instant::now();
+                    for _ in 0..now {
+                        let request = CallRequest {
+                            origin: Origin::Direct,
+                            run: RunId::new("bench").unwrap(),
+                            node: NodeId::new("nothing").unwrap(),
+                            attempt: 1,
+                            tool: tool.clone(),
+                            arguments: json!({"path": "/srv/repo/report.md", "limit": 10}),
+                            timeout: None,
+                        };
+                        black_box(runtime.block_on(dispatcher.dispatch(request)).unwrap());
+                    }
+                    took += since.elapsed();
+                    left -= now;
+                    flush();
+                }
+                took
+            });
+        });
+    }
+    group.finish();
+    closer.close().unwrap();
+}
+
+criterion_group!(benches, scheduling, audit);
 criterion_main!(benches);

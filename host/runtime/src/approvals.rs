@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use t2m_core::approval::{Approval, ApprovalBook, ApprovalRequest, Unapproved};
+use t2m_core::digest::Digest;
 use t2m_core::dispatch::{ApprovalGate, BoxFuture, Clock};
 use t2m_core::id::RunId;
 
@@ -33,7 +34,7 @@ impl ApprovalGate for GivenApprovals {
         &'a self,
         requests: &'a [ApprovalRequest],
         run: &'a RunId,
-    ) -> BoxFuture<'a, Result<(), Unapproved>> {
+    ) -> BoxFuture<'a, Result<Digest, Unapproved>> {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = book.take(requests, run, self.clock.now_ms());
         Box::pin(std::future::ready(answer))

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
+use t2m_core::audit::{Ending, Entry, Kept};
 use t2m_core::code::Code;
-use t2m_core::digest::Digest;
+use t2m_core::digest::{Digest, Parts};
 use t2m_core::dispatch::{Bound, CallError, CallRequest, Dispatcher, EventSink, Origin};
 use t2m_core::event::Event;
 use t2m_core::id::{NodeId, RunId};
@@ -146,7 +147,45 @@ pub async fn run(
         failure: None,
         micros: BTreeMap::new(),
     };
-    event_loop.go().await
+    let ending = record_start(dispatcher, workflow, options);
+    let report = event_loop.go().await;
+    if let Some(ending) = ending {
+        record_end(ending, &report);
+    }
+    report
+}
+
+/// Tells the audit log of the run. If it can't keep that, the dispatch refuses every call.
+fn record_start(
+    dispatcher: &Dispatcher,
+    workflow: &VerifiedWorkflow,
+    options: &RunOptions,
+) -> Option<Ending> {
+    let log = dispatcher.audit()?;
+    let entry = Entry::RunStarted {
+        run: options.run.clone(),
+        workflow: workflow.digest(),
+        inputs: Digest::of_parts(Parts::Map(&options.inputs)),
+        nodes: workflow.workflow().nodes.len(),
+    };
+    if let Kept::Refused(_) = log.begin(entry, false) {
+        return None;
+    }
+    let if_stopped =
+        Entry::RunFinished { run: options.run.clone(), code: Some(Code::RunCancelled), output: None };
+    Some(Ending::new(log, if_stopped))
+}
+
+fn record_end(ending: Ending, report: &Result<RunReport, RunError>) {
+    let outcome = report.as_ref().map(|report| report.outcome.as_ref());
+    ending.is(|entry| {
+        let Entry::RunFinished { code, output, .. } = entry else { return };
+        (*code, *output) = match outcome {
+            Ok(Ok(value)) => (None, Some(Digest::of_json(value))),
+            Ok(Err((code, _))) => (Some(*code), None),
+            Err(_) => (Some(Code::Internal), None),
+        };
+    });
 }
 
 impl Loop<'_> {

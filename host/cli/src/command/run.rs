@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use t2m_core::approval::{Approval, ApprovalBook};
+use t2m_core::audit::AuditLog;
 use t2m_core::code::Code;
 use t2m_core::digest::Digest;
 use t2m_core::dispatch::{Clock, Dispatcher, DispatcherParts, EventSink};
@@ -29,6 +30,7 @@ use t2m_runtime::{
 };
 
 use crate::args::PluginArgs;
+use crate::audit_log::OpenAudit;
 use crate::config::Config;
 use crate::contracts;
 use crate::exit::Exit;
@@ -119,6 +121,20 @@ impl EventSink for Fan {
 
 impl Run {
     pub(crate) async fn run(self, named: Option<&Path>, config: Config, out: &mut Out) -> Result<Exit> {
+        let audit = OpenAudit::of(&config, &self.plugins)?;
+        let log = audit.as_ref().map(OpenAudit::log);
+        let exit = self.go(named, config, log, out).await?;
+        audit.map_or(Ok(()), OpenAudit::close)?;
+        Ok(exit)
+    }
+
+    async fn go(
+        self,
+        named: Option<&Path>,
+        config: Config,
+        audit: Option<Arc<dyn AuditLog>>,
+        out: &mut Out,
+    ) -> Result<Exit> {
         let workflow = Arc::new(read_workflow(&self.workflow)?);
         let given = self.inputs.given(&workflow)?;
         for name in workflow.workflow().unused_inputs().into_iter().filter(|name| given.contains_key(*name)) {
@@ -152,6 +168,7 @@ impl Run {
                 clock,
             ))),
             events: events.clone(),
+            audit,
             ..DispatcherParts::new(plugins::registry(&loaded, &contracts)?)
         });
         let inputs = Arc::new(inputs);

@@ -13,6 +13,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use t2m_core::audit::AuditLog;
 use t2m_core::code::Code;
 use t2m_core::contract::Contracts;
 use t2m_core::digest::Digest;
@@ -26,8 +27,9 @@ use t2m_sandbox::Sandbox;
 use self::reload::Reloads;
 use super::run::{given_approvals, read_workflow};
 use crate::args::PluginArgs;
+use crate::audit_log::{self, OpenAudit};
 use crate::call_log::CallRecorder;
-use crate::config::{self, Config, WorkflowConfig};
+use crate::config::{self, AuditConfig, Config, WorkflowConfig};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::files::reason;
@@ -124,16 +126,29 @@ impl Serve {
             out.note("waiting for an MCP client on standard input; Ctrl-D ends");
         }
         let config = config::load(config_path, out)?;
+        let audit = OpenAudit::of(&config, &self.plugins)?;
+        let log = audit.as_ref().map(OpenAudit::log);
+        self.serve_config(config_path, config, Records { recorder, audit: log }, out).await?;
+        audit.map_or(Ok(Exit::Done), |audit| audit.close().map(|()| Exit::Done))
+    }
+
+    async fn serve_config(
+        &self,
+        config_path: Option<&Path>,
+        config: Config,
+        records: Records,
+        out: &mut Out,
+    ) -> Result<()> {
         // Before anything takes time: until then a signal would end the process.
         let mut reloads = Reloads::new(self.watch.then(|| self.files(config_path, &config)))?;
         let sandbox = plugins::sandbox(&self.plugins, &config)?;
         let session = RunId::new(format!("mcp-{}-{}", SystemClock.now_ms(), std::process::id()))
             .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         let approvals = Arc::new(GivenApprovals::new([], Arc::new(SystemClock)));
-        let parts = Parts { sandbox, approvals, recorder };
+        let parts = Parts { sandbox, approvals, records, audit: config.audit.clone() };
         let catalog = self.catalog(config_path, &parts, &config, Lacking::Fails, out).await?;
         let server = ToolServer::new(catalog, session);
-        let stopped = stop_signal(parts.recorder.is_some())?;
+        let stopped = stop_signal(parts.records.is_kept())?;
         tokio::pin!(stopped);
         let (input, output) = t2m_mcp::standard_streams();
         let serving = t2m_mcp::serve(server.clone(), input, output);
@@ -158,7 +173,7 @@ impl Serve {
                 }
             }
         };
-        served.map(|()| Exit::Done).map_err(|message| Failure::new(Code::FormatUnknown, message))
+        served.map_err(|message| Failure::new(Code::FormatUnknown, message))
     }
 
     async fn reload(
@@ -169,6 +184,11 @@ impl Serve {
         out: &mut Out,
     ) -> Result<Config> {
         let config = config::load(config_path, out)?;
+        if config.audit != parts.audit {
+            // A client that could change the file must not end its own record.
+            out.note("`[audit]` counts from the next start on; the log is written as before");
+        }
+        audit_log::check_grants(&config, &self.plugins)?;
         // What the file takes away from a plugin is gone, even if the plugin can't do without.
         let catalog = self.catalog(config_path, parts, &config, Lacking::StaysOut, out).await?;
         server.replace(catalog);
@@ -184,7 +204,7 @@ impl Serve {
         lacking: Lacking,
         out: &mut Out,
     ) -> Result<Catalog> {
-        let Parts { sandbox, approvals, recorder } = parts;
+        let Parts { sandbox, approvals, records: Records { recorder, audit }, .. } = parts;
         let offered = self.workflows(config);
         let workflows = offered.iter().map(|offer| read_workflow(&offer.path)).collect::<Result<Vec<_>>>()?;
         let mut contracts = self.read_contracts(config_path, &offered, &workflows)?;
@@ -196,6 +216,7 @@ impl Serve {
             policy: config.policy.clone(),
             approvals: Some(Arc::clone(approvals) as Arc<dyn ApprovalGate>),
             log: recorder.clone().map(|recorder| recorder as Arc<dyn CallLog>),
+            audit: audit.clone(),
             ..DispatcherParts::new(plugins::registry(&loaded, &contracts)?)
         });
         tell_hidden(&dispatcher, &self.plugins, out);
@@ -262,17 +283,31 @@ impl Serve {
 struct Parts {
     sandbox: Sandbox,
     approvals: Arc<GivenApprovals>,
-    recorder: Option<Arc<CallRecorder>>,
+    records: Records,
+    /// As the log was opened.
+    audit: AuditConfig,
 }
 
-/// Resolves when somebody asks the server to end, if it has something to finish then: a recording.
+/// Where calls are written down.
+struct Records {
+    recorder: Option<Arc<CallRecorder>>,
+    audit: Option<Arc<dyn AuditLog>>,
+}
+
+impl Records {
+    fn is_kept(&self) -> bool {
+        self.recorder.is_some() || self.audit.is_some()
+    }
+}
+
+/// Resolves when somebody asks the server to end, if it has something to finish then: a recording or a log.
 #[cfg(unix)]
-fn stop_signal(recording: bool) -> Result<impl Future<Output = ()>> {
+fn stop_signal(records: bool) -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind| {
         signal(kind).map_err(|error| Failure::new(Code::Internal, format!("no signal handler: {error}")))
     };
-    let signals = match recording {
+    let signals = match records {
         true => Some((listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?)),
         false => None,
     };

@@ -17,7 +17,7 @@ use crate::args::PluginArgs;
 use crate::command::run::read_workflow;
 use crate::component::Component;
 use crate::failure::{InFile, Result};
-use crate::{files, manifest, plugins, toml_file};
+use crate::{audit_log, files, manifest, plugins, toml_file};
 
 /// Checks a configuration that was read, and returns what is doubtful. `named` is the file that the command
 /// line names.
@@ -86,6 +86,19 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
         let found = if hosts.is_empty() { secret.problem(name) } else { None };
         problems.extend(hosts);
         problems.extend(found.map(|message| Problem::at(Code::GrantInvalid, place, message)));
+    }
+    if let Some(dir) = &config.audit.dir {
+        let found = match dir.exists() {
+            false => None,
+            true if !dir.is_dir() => {
+                Some((Code::FileUnwritable, format!("`{}` is no directory", dir.display())))
+            }
+            true => t2m_runtime::audit_head(dir).err().map(|error| (error.code, error.message)),
+        };
+        let lent = audit_log::check_grants(config, &PluginArgs::default()).err();
+        let lent = lent.into_iter().flat_map(|failure| failure.problems.into_list());
+        let found = found.into_iter().chain(lent.map(|problem| (problem.code, problem.message)));
+        problems.extend(found.map(|(code, message)| Problem::at(code, "/audit/dir", message)));
     }
     for (at, workflow) in config.workflow.iter().enumerate() {
         if let Err(failure) = read_workflow(&workflow.path) {

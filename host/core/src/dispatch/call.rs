@@ -189,8 +189,13 @@ impl NestedCalls {
 
 impl Caller {
     async fn make(self, number: u32, tool: String, arguments: Value) -> Result<Reply, CallError> {
-        let refuse = |code, message: String| CallError::new(Stage::Verify, code, message);
         let limits = self.dispatcher.nested_limits();
+        let name = ToolName::new(tool.as_str());
+        let refuse = |code, message: String| {
+            let error = CallError::new(Stage::Verify, code, message);
+            self.dispatcher.refused_nested(&self, number, name.as_ref().ok().cloned(), &arguments, &error);
+            error
+        };
         let depth = self.depth + 1;
         if depth > limits.depth {
             let message = format!("nested calls go at most {} levels deep", limits.depth);
@@ -202,7 +207,10 @@ impl Caller {
             let message = format!("one call may make at most {} nested calls", limits.calls);
             return Err(refuse(Code::NestedTooMany, message));
         }
-        let tool = ToolName::new(tool).map_err(|error| refuse(Code::ToolUnknown, error.to_string()))?;
+        let tool = match &name {
+            Ok(tool) => tool.clone(),
+            Err(error) => return Err(refuse(Code::ToolUnknown, error.to_string())),
+        };
         // A node id may be 256 characters long; a nested one keeps its own end readable.
         let parent = self.node.as_str();
         let head = if parent.chars().count() <= 100 {

@@ -13,19 +13,21 @@ use std::sync::atomic::AtomicU32;
 
 use serde_json::{Map, Value};
 
+use super::audited::{self, Found};
 use super::call::{
     CallContext, CallError, CallRequest, Caller, ClearedCall, NestedCalls, NestedLimits, Origin,
 };
 use super::ports::{ApprovalGate, CallLog, EventSink, Guard, LoggedCall};
 use super::registry::{Bound, Registered, Registry};
 use crate::approval::{ApprovalRequest, Arguments, Unapproved};
+use crate::audit::{AuditLog, Ending, GuardAnswer};
 use crate::code::Code;
 use crate::contract::Contract;
 use crate::digest::Digest;
 use crate::effect::{Effect, Idempotency};
 use crate::event::{Event, Stage, StageOutcome};
 use crate::guard::GuardRequest;
-use crate::id::RunId;
+use crate::id::{NodeId, RunId};
 use crate::policy::{Action, Policy, PolicyInput};
 use crate::redact;
 use crate::tool::Reply;
@@ -45,6 +47,8 @@ pub struct DispatcherParts {
     pub events: Option<Arc<dyn EventSink>>,
     /// Who keeps the calls and their results.
     pub log: Option<Arc<dyn CallLog>>,
+    /// Who keeps what was decided. Whatever can't be kept doesn't run.
+    pub audit: Option<Arc<dyn AuditLog>>,
     /// How far calls from handlers may go.
     pub nested: NestedLimits,
 }
@@ -59,6 +63,7 @@ impl DispatcherParts {
             guard: None,
             events: None,
             log: None,
+            audit: None,
             nested: NestedLimits::default(),
         }
     }
@@ -70,17 +75,19 @@ pub struct Dispatcher {
 }
 
 /// A call on its way through the stages.
-struct InFlight<'a> {
+pub(super) struct InFlight<'a> {
     events: Option<&'a dyn EventSink>,
-    request: &'a CallRequest,
-    depth: u32,
-    workflow: Option<Digest>,
+    pub(super) request: &'a CallRequest,
+    pub(super) depth: u32,
+    pub(super) workflow: Option<Digest>,
 }
 
 /// A call that passed, with what the rest of the way needs.
 struct Cleared<'a> {
     call: ClearedCall,
     registered: &'a Registered,
+    /// What the audit log is to hear of its end.
+    ending: Option<Ending>,
 }
 
 impl Dispatcher {
@@ -97,6 +104,11 @@ impl Dispatcher {
     /// The rules.
     pub fn policy(&self) -> &Policy {
         &self.parts.policy
+    }
+
+    /// Who keeps what was decided.
+    pub fn audit(&self) -> Option<&Arc<dyn AuditLog>> {
+        self.parts.audit.as_ref()
     }
 
     pub(super) fn nested_limits(&self) -> NestedLimits {
@@ -128,12 +140,18 @@ impl Dispatcher {
         flight: &InFlight<'_>,
         arguments: Arc<Value>,
     ) -> Result<Reply, CallError> {
-        let cleared = self.clear(flight, arguments).await?;
-        self.run_handler(flight, cleared).await
+        let mut cleared = self.clear(flight, arguments).await?;
+        let ending = cleared.ending.take();
+        let outcome = self.run_handler(flight, cleared).await;
+        if let Some(ending) = ending {
+            audited::ended(ending, outcome.as_ref());
+        }
+        outcome
     }
 
     /// Says what would stop a node of a workflow, before anything of it runs: the same stages, as far as they
-    /// go without the results of other nodes. No event is emitted and no approval is used.
+    /// go without the results of other nodes. No event is emitted and no approval is used; what stops it is
+    /// recorded.
     pub fn preflight(
         &self,
         workflow: &Arc<VerifiedWorkflow>,
@@ -152,18 +170,37 @@ impl Dispatcher {
         };
         let flight =
             InFlight { events: None, request: &request, depth: 0, workflow: Some(workflow.digest()) };
+        let mut found = Found::default();
+        let outcome = self.look_ahead(&flight, inputs, node, &mut found);
+        if let (Some(log), Err(refusal)) = (&self.parts.audit, &outcome) {
+            audited::blocked(log, &flight, &found, refusal);
+        }
+        outcome
+    }
+
+    fn look_ahead(
+        &self,
+        flight: &InFlight<'_>,
+        inputs: &Map<String, Value>,
+        node: &Node,
+        found: &mut Found,
+    ) -> Result<(), CallError> {
         let arguments = node.arguments.fill_inputs(inputs).map_err(|missing| {
             let message = format!("node `{}`, tool `{}`: {missing}", node.id, node.tool);
             flight.refuse(Stage::Verify, Code::InputInvalid, message)
         })?;
         let assumed = flight.verify(arguments.find_in_literals(&redact::find_marker))?;
         let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
+        (found.effect, found.contract) = (Some(contract.effect), Some(contract_digest));
         let nothing = BTreeMap::new();
         let known = if node.arguments.depends_on_results() {
             None
         } else {
             node.arguments.resolve(Scope { inputs, results: &nothing }).ok()
         };
+        if self.parts.audit.is_some() {
+            found.arguments = known.as_ref().map(Digest::of_json);
+        }
         if flight.policy(&self.parts.policy, contract.effect)? {
             let requests = flight.approval_requests(contract_digest, known.as_ref());
             let answer = match &self.parts.approvals {
@@ -180,40 +217,34 @@ impl Dispatcher {
         }
     }
 
-    /// Every check before the handler. The only place that makes a [`ClearedCall`].
+    /// Every check before the handler, and the record of what they decided. The only place that makes a
+    /// [`ClearedCall`].
     async fn clear<'a>(
         self: &'a Arc<Self>,
         flight: &InFlight<'_>,
         arguments: Arc<Value>,
     ) -> Result<Cleared<'a>, CallError> {
         let request = flight.request;
-        let assumed = flight.verify(redact::find_marker(&arguments))?;
-        let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
-        let needs_approval = flight.policy(&self.parts.policy, contract.effect)?;
-        flight.approval(self.parts.approvals.as_deref(), needs_approval, contract_digest, &arguments).await?;
-        flight.input_schema(registered, &arguments)?;
-
-        match &self.parts.guard {
-            None => flight.not_needed(Stage::Guard),
-            Some(guard) => {
-                let question = GuardRequest {
-                    run: request.run.clone(),
-                    node: request.node.clone(),
-                    attempt: request.attempt,
-                    tool: request.tool.clone(),
-                    effect: contract.effect,
-                    workflow: flight.workflow,
-                    contract: contract_digest,
-                    approved: needs_approval,
-                    nested: flight.depth > 0,
-                    arguments: Arc::clone(&arguments),
-                    deadline: request.timeout,
-                };
-                if let Some((code, message)) = guard.check(question).await.refusal() {
-                    return Err(flight.refuse(Stage::Guard, code, message));
+        let mut found = Found::default();
+        let checked = self.check(flight, &arguments, &mut found).await;
+        let ending = match &self.parts.audit {
+            None => None,
+            Some(log) => {
+                found.arguments = Some(Digest::of_json(&arguments));
+                match audited::decide(log, flight, &found, checked.as_ref().err()).await {
+                    Ok(ending) => ending,
+                    // What is refused anyway keeps its own reason.
+                    Err(why) if checked.is_ok() => {
+                        return Err(flight.refuse(Stage::Audit, Code::AuditUnwritable, why));
+                    }
+                    Err(_) => None,
                 }
-                flight.passed(Stage::Guard);
             }
+        };
+        let (registered, contract) = checked?;
+        match &ending {
+            Some(_) => flight.passed(Stage::Audit),
+            None => flight.not_needed(Stage::Audit),
         }
 
         let budget = match &request.origin {
@@ -238,7 +269,49 @@ impl Dispatcher {
         let nested = NestedCalls { caller, made: AtomicU32::new(0) };
         let call =
             ClearedCall { tool: request.tool.clone(), effect: contract.effect, arguments, context, nested };
-        Ok(Cleared { call, registered })
+        Ok(Cleared { call, registered, ending })
+    }
+
+    /// The checks, one after the other.
+    async fn check<'a>(
+        &'a self,
+        flight: &InFlight<'_>,
+        arguments: &Arc<Value>,
+        found: &mut Found,
+    ) -> Result<(&'a Registered, &'a Contract), CallError> {
+        let request = flight.request;
+        let assumed = flight.verify(redact::find_marker(arguments))?;
+        let (registered, contract, contract_digest) = flight.bind(&self.parts.registry, assumed)?;
+        (found.effect, found.contract) = (Some(contract.effect), Some(contract_digest));
+        let needs_approval = flight.policy(&self.parts.policy, contract.effect)?;
+        found.approval = flight
+            .approval(self.parts.approvals.as_deref(), needs_approval, contract_digest, arguments)
+            .await?;
+        flight.input_schema(registered, arguments)?;
+        let Some(guard) = &self.parts.guard else {
+            flight.not_needed(Stage::Guard);
+            return Ok((registered, contract));
+        };
+        let question = GuardRequest {
+            run: request.run.clone(),
+            node: request.node.clone(),
+            attempt: request.attempt,
+            tool: request.tool.clone(),
+            effect: contract.effect,
+            workflow: flight.workflow,
+            contract: contract_digest,
+            approved: needs_approval,
+            nested: flight.depth > 0,
+            arguments: Arc::clone(arguments),
+            deadline: request.timeout,
+        };
+        let refusal = guard.check(question).await.refusal();
+        found.guard = Some(if refusal.is_some() { GuardAnswer::Refuse } else { GuardAnswer::Allow });
+        if let Some((code, message)) = refusal {
+            return Err(flight.refuse(Stage::Guard, code, message));
+        }
+        flight.passed(Stage::Guard);
+        Ok((registered, contract))
     }
 
     async fn run_handler(&self, flight: &InFlight<'_>, cleared: Cleared<'_>) -> Result<Reply, CallError> {
@@ -284,11 +357,15 @@ impl InFlight<'_> {
             node: &self.request.node,
             tool: &self.request.tool,
             arguments,
-            caller: match &self.request.origin {
-                Origin::Nested(origin) => Some(&origin.node),
-                Origin::Workflow { .. } | Origin::Direct => None,
-            },
+            caller: self.caller(),
             workflow: self.workflow,
+        }
+    }
+
+    pub(super) fn caller(&self) -> Option<&NodeId> {
+        match &self.request.origin {
+            Origin::Nested(origin) => Some(&origin.node),
+            Origin::Workflow { .. } | Origin::Direct => None,
         }
     }
 
@@ -412,27 +489,30 @@ impl InFlight<'_> {
         exact.into_iter().chain(follow).map(request).collect()
     }
 
+    /// The request whose approval is used, where one is needed.
     async fn approval(
         &self,
         gate: Option<&dyn ApprovalGate>,
         needed: bool,
         contract: Digest,
         arguments: &Value,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<Digest>, CallError> {
         if !needed {
             self.not_needed(Stage::Approval);
-            return Ok(());
+            return Ok(None);
         }
         let requests = self.approval_requests(contract, Some(arguments));
         let answer = match gate {
             Some(gate) => gate.take(&requests, &self.request.run).await,
             None => Err(Unapproved::Missing),
         };
-        let Err(refusal) = answer else {
-            self.passed(Stage::Approval);
-            return Ok(());
-        };
-        Err(self.unapproved(refusal, requests))
+        match answer {
+            Ok(used) => {
+                self.passed(Stage::Approval);
+                Ok(Some(used))
+            }
+            Err(refusal) => Err(self.unapproved(refusal, requests)),
+        }
     }
 
     /// The refusal names the first way to approve the call.

@@ -30,12 +30,13 @@ pub trait ToolBackend: Send + Sync {
 
 /// Something that knows which calls a person has approved. It may wait for an answer.
 pub trait ApprovalGate: Send + Sync {
-    /// Uses an approval for one call. `requests` are the ways in which it may have been approved.
+    /// Uses an approval for one call, and gives the id of the request it was for. `requests` are the ways in which
+    /// the call may have been approved.
     fn take<'a>(
         &'a self,
         requests: &'a [ApprovalRequest],
         run: &'a RunId,
-    ) -> BoxFuture<'a, Result<(), Unapproved>>;
+    ) -> BoxFuture<'a, Result<Digest, Unapproved>>;
 
     /// Whether `take` could succeed, without using anything. A gate that can ask a person says yes.
     fn check(&self, requests: &[ApprovalRequest]) -> Result<(), Unapproved>;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::approval::{Approval, ApprovalBook, ApprovalRequest, Arguments, Unapproved};
+use crate::audit::{AuditLog, DecisionKind, Entry, Kept};
 use crate::code::Code;
 use crate::contract::{Contract, Contracts, Review};
 use crate::digest::Digest;
@@ -74,7 +75,7 @@ impl ApprovalGate for Gate {
         &'a self,
         requests: &'a [ApprovalRequest],
         run: &'a RunId,
-    ) -> BoxFuture<'a, Result<(), Unapproved>> {
+    ) -> BoxFuture<'a, Result<Digest, Unapproved>> {
         Box::pin(std::future::ready(self.0.lock().unwrap().take(requests, run, 50)))
     }
     fn check(&self, requests: &[ApprovalRequest]) -> Result<(), Unapproved> {
@@ -89,6 +90,30 @@ impl Guard for Answer {
         self.1.fetch_add(1, Ordering::SeqCst);
         assert_eq!(request.effect, Effect::Write, "the effect comes from the contract");
         Box::pin(std::future::ready(self.0.clone()))
+    }
+}
+
+/// Keeps records, unless it is told to refuse them: at once, or when they are waited for.
+#[derive(Default)]
+struct Records {
+    entries: Mutex<Vec<Entry>>,
+    refuses: bool,
+    fails: bool,
+}
+
+impl AuditLog for Records {
+    fn begin(&self, entry: Entry, _: bool) -> Kept {
+        if self.refuses {
+            return Kept::Refused("the disk is full".into());
+        }
+        self.end(entry);
+        match self.fails {
+            true => Kept::Waiting(Box::pin(std::future::ready(Err("the disk is full".into())))),
+            false => Kept::Queued,
+        }
+    }
+    fn end(&self, entry: Entry) {
+        self.entries.lock().unwrap().push(entry);
     }
 }
 
@@ -128,6 +153,10 @@ struct Setup {
     approve: Option<Change<Approval>>,
     guard: Option<GuardVerdict>,
     result: Option<Value>,
+    /// The audit log can't be written: it says so at once.
+    unaudited: bool,
+    /// The same, found when the record is waited for.
+    audit_fails: bool,
 }
 
 impl Default for Setup {
@@ -146,6 +175,8 @@ impl Default for Setup {
             approve: Some(Box::new(|_| {})),
             guard: Some(GuardVerdict::Allow),
             result: None,
+            unaudited: false,
+            audit_fails: false,
         }
     }
 }
@@ -155,6 +186,8 @@ struct Ran {
     stages: Vec<(String, u32, Stage, StageOutcome)>,
     acted: u32,
     guarded: u32,
+    /// What the audit log holds.
+    records: Vec<Value>,
 }
 
 fn workflow(tool_name: &str, effect: Effect, idempotency: Idempotency) -> Arc<VerifiedWorkflow> {
@@ -224,6 +257,8 @@ fn run(setup: Setup) -> Ran {
         approval
     });
     let stages = Arc::new(Stages::default());
+    let records =
+        Arc::new(Records { refuses: setup.unaudited, fails: setup.audit_fails, ..Records::default() });
     let guard = setup.guard.map(|verdict| Arc::new(Answer(verdict, AtomicU32::new(0))));
     let dispatcher = Dispatcher::new(DispatcherParts {
         policy: setup.policy,
@@ -231,6 +266,7 @@ fn run(setup: Setup) -> Ran {
         // `outer` only reads, and the guard of these tests expects writes.
         guard: guard.clone().filter(|_| setup.tool != "outer").map(|guard| guard as Arc<dyn Guard>),
         events: Some(Arc::clone(&stages) as Arc<dyn EventSink>),
+        audit: Some(Arc::clone(&records) as Arc<dyn AuditLog>),
         ..DispatcherParts::new(Registry::build([plugin], &contracts).unwrap())
     });
     let request = CallRequest {
@@ -245,7 +281,8 @@ fn run(setup: Setup) -> Ran {
     let result = now(dispatcher.dispatch(request));
     let stages = std::mem::take(&mut *stages.0.lock().unwrap());
     let guarded = guard.map_or(0, |guard| guard.1.load(Ordering::SeqCst));
-    Ran { result, stages, acted: effects.acted.load(Ordering::SeqCst), guarded }
+    let records = records.entries.lock().unwrap().iter().map(|entry| json!(entry)).collect();
+    Ran { result, stages, records, acted: effects.acted.load(Ordering::SeqCst), guarded }
 }
 
 /// T17: the stages of a plain call come in the fixed order.
@@ -263,6 +300,94 @@ fn a_plain_call_passes_every_stage_in_order() {
     assert_eq!((ran.acted, ran.guarded), (1, 1));
 }
 
+/// T27, F65: an allowed call leaves what was decided, before its handler, and how it ended; digests and no values.
+#[test]
+fn an_allowed_call_is_recorded_with_its_end() {
+    let ran = run(Setup::default());
+    let [decided, ended] = ran.records.as_slice() else { panic!("{:?}", ran.records) };
+    let arguments = Digest::of_json(&json!({"n": 1}));
+    for (name, value) in [
+        ("record", json!("call-decided")),
+        ("decision", json!("allowed")),
+        ("stage", json!("guard")),
+        ("guard", json!("allow")),
+        ("approved", json!(true)),
+        ("effect", json!("write")),
+        ("arguments", json!(arguments)),
+    ] {
+        assert_eq!(decided[name], value, "{name}: {decided}");
+    }
+    for name in ["workflow", "contract", "approval"] {
+        assert!(decided[name].as_str().unwrap().starts_with("sha256:"), "{name}: {decided}");
+    }
+    assert_eq!((&ended["record"], &ended["stage"]), (&json!("call-ended"), &json!("output-schema")));
+    assert_eq!(ended["result"], json!(Digest::of_json(&json!({"ok": true}))));
+    assert!(ended["usage"].is_object() && ended["code"].is_null());
+    let failed = run(Setup { result: Some(json!({"no": 1})), ..Setup::default() });
+    assert_eq!(failed.records[1]["code"], "result-invalid");
+}
+
+/// T27, F65: whatever can't be recorded doesn't run; what is refused anyway keeps its own reason.
+#[test]
+fn a_call_that_can_not_be_recorded_does_not_run() {
+    let ran = run(Setup { unaudited: true, ..Setup::default() });
+    let error = ran.result.unwrap_err();
+    assert_eq!((error.stage, error.code), (Stage::Audit, Code::AuditUnwritable));
+    assert!(!error.may_have_acted());
+    assert_eq!(ran.acted, 0);
+    assert_eq!(ran.stages.last().unwrap().3, StageOutcome::Refused(Code::AuditUnwritable));
+    let ran = run(Setup { unaudited: true, approve: None, ..Setup::default() });
+    assert_eq!(ran.result.unwrap_err().code, Code::ApprovalRequired);
+
+    // What was to be written when the disk was full may be written later: then it has its end.
+    let ran = run(Setup { audit_fails: true, ..Setup::default() });
+    assert_eq!((ran.result.unwrap_err().code, ran.acted), (Code::AuditUnwritable, 0));
+    let ends: Vec<_> = ran.records.iter().map(|record| (&record["record"], &record["code"])).collect();
+    assert_eq!(ends[1], (&json!("call-ended"), &json!("audit-unwritable")));
+    let ran = run(Setup { audit_fails: true, approve: None, ..Setup::default() });
+    assert_eq!((ran.result.unwrap_err().code, ran.records.len()), (Code::ApprovalRequired, 1));
+}
+
+/// T27: a call that is stopped from outside has an end as well.
+#[test]
+fn a_call_that_is_dropped_is_recorded_as_cancelled() {
+    struct Never;
+    impl ToolBackend for Never {
+        fn call(&self, _: ClearedCall) -> BoxFuture<'_, Result<Reply, ToolFailure>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let plugin = PluginTools {
+        plugin: PluginId::new("p").unwrap(),
+        handler: Digest::of_bytes(b"never"),
+        trust: Trust::BuiltIn,
+        tools: vec![descriptor("never", Effect::Pure)],
+        backend: Arc::new(Never),
+        lacking: BTreeMap::new(),
+    };
+    let records = Arc::new(Records::default());
+    let dispatcher = Dispatcher::new(DispatcherParts {
+        audit: Some(Arc::clone(&records) as Arc<dyn AuditLog>),
+        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
+    });
+    let request = CallRequest {
+        origin: Origin::Direct,
+        run: RunId::new("r").unwrap(),
+        node: NodeId::new("n").unwrap(),
+        attempt: 1,
+        tool: tool("never"),
+        arguments: json!({}),
+        timeout: None,
+    };
+    {
+        let mut call = pin!(dispatcher.dispatch(request));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let entries = records.entries.lock().unwrap();
+    assert_eq!(entries.len(), 2);
+    assert_eq!(json!(entries[1])["code"], "run-cancelled");
+}
+
 /// P07, T17: a nested call passes all stages under its own node id, inside its parent's handler stage.
 #[test]
 fn a_nested_call_passes_every_stage_inside_its_parents_handler() {
@@ -274,9 +399,9 @@ fn a_nested_call_passes_every_stage_inside_its_parents_handler() {
     });
     ran.result.unwrap();
     let mut expected: Vec<(&str, u32, Stage)> =
-        Stage::ALL.iter().take(6).map(|stage| ("w", 0, *stage)).collect();
+        Stage::ALL.iter().take(7).map(|stage| ("w", 0, *stage)).collect();
     expected.extend(Stage::ALL.iter().map(|stage| ("w/write_it#1", 1, *stage)));
-    expected.extend(Stage::ALL.iter().skip(6).map(|stage| ("w", 0, *stage)));
+    expected.extend(Stage::ALL.iter().skip(7).map(|stage| ("w", 0, *stage)));
     let seen: Vec<_> =
         ran.stages.iter().map(|(node, depth, stage, _)| (node.as_str(), *depth, *stage)).collect();
     assert_eq!(seen, expected);
@@ -337,8 +462,11 @@ fn nested_calls_stop_at_their_depth() {
         backend: Arc::new(Deep),
         lacking: BTreeMap::new(),
     };
-    let dispatcher =
-        Dispatcher::new(DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap()));
+    let records = Arc::new(Records::default());
+    let dispatcher = Dispatcher::new(DispatcherParts {
+        audit: Some(Arc::clone(&records) as Arc<dyn AuditLog>),
+        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
+    });
     let request = CallRequest {
         origin: Origin::Direct,
         run: RunId::new("r").unwrap(),
@@ -349,9 +477,15 @@ fn nested_calls_stop_at_their_depth() {
         timeout: None,
     };
     assert_eq!(now(dispatcher.dispatch(request)).unwrap_err().code, Code::NestedTooDeep);
+    // T27: what was refused before it could be asked for stands in the log too.
+    let entries = records.entries.lock().unwrap();
+    let refused: Vec<Value> =
+        entries.iter().map(|entry| json!(entry)).filter(|entry| entry["decision"] == "denied").collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!((&refused[0]["code"], &refused[0]["depth"]), (&json!("nested-too-deep"), &json!(5)));
 }
 
-/// T17, T19, T22, T23, T24: whichever stage says no, the code is its own, nothing after it runs and the
+/// T17, T19, T22, T23, T24, T27, F65: whichever stage says no, the code is its own, nothing after it runs and the
 /// tool has had no effect.
 #[test]
 fn a_refused_call_stops_at_its_stage_and_has_no_effect() {
@@ -425,6 +559,13 @@ fn a_refused_call_stops_at_its_stage_and_has_no_effect() {
         let (last, passed) = ran.stages.split_last().unwrap();
         assert_eq!((last.2, last.3), (stage, StageOutcome::Refused(code)), "case {index}");
         assert_eq!(passed.iter().map(|s| s.2).collect::<Vec<_>>(), before, "case {index}");
+        let [record] = ran.records.as_slice() else { panic!("case {index}: {:?}", ran.records) };
+        let kind = DecisionKind::of_refusal(code);
+        assert_eq!(
+            (&record["decision"], &record["stage"], &record["code"]),
+            (&json!(kind), &json!(stage), &json!(code)),
+            "case {index}"
+        );
         assert!(stage >= Stage::Guard || ran.guarded == 0, "case {index}: a refused call reached the guard");
     }
 }
