@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// Say nothing on standard error but errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Log more on standard error; repeat for still more
+    /// Log more on standard error; repeat for still more. The variable T2M_LOG takes a filter in its place, as in
+    /// `T2M_LOG=t2m_sandbox=debug`
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Configuration file [default: `t2m.toml` in the current folder, if there is one]

@@ -146,11 +146,11 @@ impl Checked {
                 lines.push(one_line(&format!("{kind}[{}]: {place}{}", problem.code, problem.message)));
             }
         }
-        lines.push(format!(
-            "{} errors, {} warnings",
-            self.findings.errors.len(),
-            self.findings.warnings.len()
-        ));
+        let count = |list: &[Problem], what: &str| {
+            format!("{} {what}{}", list.len(), if list.len() == 1 { "" } else { "s" })
+        };
+        let Findings { errors, warnings, .. } = &self.findings;
+        lines.push(format!("{}, {}", count(errors, "error"), count(warnings, "warning")));
         lines.join("\n")
     }
 
