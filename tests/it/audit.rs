@@ -263,6 +263,15 @@ fn a_log_where_a_plugin_may_write_is_refused() -> Outcome<()> {
     refused.expect_code(3)?;
     let reads = env.work().display().to_string();
     HostCli::new(&env)?.args(["serve", "--tool", "files", "--dir", &reads]).output()?.success()?;
+    // A folder that isn't there yet may be made, and so may one on the way back up.
+    for granted in ["log:rw", "no/../log:rw"] {
+        let refused = HostCli::new(&env)?.args(["serve", "--tool", "files", "--dir", granted]).output()?;
+        assert!(refused.expect_code(3)?.stderr.contains("grant-invalid"), "{granted}");
+    }
+    let plain =
+        ["plugin", "run", env!("T2M_PLUGIN_FILES"), "list_directory", "--arg", "path=.", "--dir", "log:rw"];
+    let refused = HostCli::new(&env)?.args(plain).output()?.expect_code(3)?;
+    assert!(refused.stderr.contains("where a plugin may write"), "{refused:?}");
     let with_plugin = env.read("t2m.toml")? + "[[plugin]]\nname = \"files\"\ndirs = [\"log:rw\"]\n";
     env.write("t2m.toml", with_plugin)?;
     let checked = HostCli::new(&env)?.args(["config", "check"]).output()?.expect_code(3)?;
@@ -290,5 +299,72 @@ fn without_its_log_nothing_runs() -> Outcome<()> {
     assert!(!path.exists());
     let answer = client.call_tool("add", &json!({"a": 1, "b": 2}))?;
     assert_eq!(answer["result"]["_meta"]["t2m-host/error"]["code"], "audit-unwritable", "{answer}");
+    Ok(())
+}
+
+/// T27: a log that is removed or replaced while it is written lets nothing run, since its records would be gone.
+#[test]
+fn a_log_that_is_replaced_while_it_is_written_lets_nothing_run() -> Outcome<()> {
+    for replaced in [files, |env: &TestEnv| Ok(vec![env.work().join("log/lock")])] {
+        let env = configured("serve")?;
+        let mut client = serve(&env)?;
+        let path = replaced(&env)?.remove(0);
+        let copy = path.with_extension("copy");
+        fs::copy(&path, &copy)?;
+        fs::rename(&copy, &path)?;
+        let note = env.work().join("out/note.txt");
+        for gone in [false, true] {
+            let answer = client.call_tool("write_file", &json!({"path": note, "content": "x"}))?;
+            let error = &answer["result"]["_meta"]["t2m-host/error"];
+            assert_eq!(error["code"], "audit-unwritable", "{path:?}, gone: {gone}: {answer}");
+            assert!(!note.exists());
+            if !gone {
+                fs::remove_dir_all(env.work().join("log"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// T27: what isn't a log's is refused with its name, and nothing waits for a pipe.
+#[test]
+fn strange_files_in_the_folder_are_faults() -> Outcome<()> {
+    let env = configured("serve")?;
+    let mut client = serve(&env)?;
+    client.call_tool("add", &json!({"a": 1, "b": 2}))?;
+    end(client)?;
+    let log = files(&env)?.remove(0);
+    let text = fs::read_to_string(&log)?;
+    // A number after which there is none, under a hash that is right.
+    let body = format!("{{\"seq\":{},\"at_ms\":1,\"prev\":null,\"record\":\"x\"", u64::MAX);
+    let forged = format!("{body},\"hash\":\"{}\"}}\n", t2m_core::digest::Digest::of_bytes(body.as_bytes()));
+    fs::write(&log, format!("{text}{forged}{}", text.lines().next().unwrap_or_default()))?;
+    assert_eq!(audit(&env, &["verify"], 4)?["valid"], false);
+    fs::write(&log, &text)?;
+    audit(&env, &["verify"], 0)?;
+
+    for name in ["head.json", "lock", "audit-00000002.jsonl"] {
+        let path = env.work().join("log").join(name);
+        let kept = fs::read(&path).ok();
+        let _ = fs::remove_file(&path);
+        Command::new("mkfifo").arg(&path).status()?;
+        for command in [&["audit", "verify"][..], &["serve", "--tool", "math"]] {
+            let refused = HostCli::new(&env)?.args(command).output()?.expect_code(4)?;
+            assert!(refused.stderr.contains("is no plain file"), "{name}: {refused:?}");
+        }
+        fs::remove_file(&path)?;
+        kept.map(|kept| fs::write(&path, kept)).transpose()?;
+    }
+    audit(&env, &["verify"], 0)?;
+
+    for out in ["log/audit-00000001.jsonl", "log/copy.jsonl"] {
+        HostCli::new(&env)?.args(["audit", "export", "--out", out]).output()?.expect_code(3)?;
+    }
+    assert_eq!(fs::read_to_string(&log)?, text);
+    HostCli::new(&env)?
+        .args(["audit", "export", "--dir", "none", "--out", "copy.jsonl"])
+        .output()?
+        .expect_code(3)?;
+    assert!(!env.work().join("copy.jsonl").exists(), "nothing is made for a log that isn't there");
     Ok(())
 }

@@ -173,7 +173,7 @@ fn a_reviewed_contract_that_drifts_refuses_to_run() -> Outcome<()> {
     file["contracts"][0]["review"]["digest"] = json!(format!("sha256:{}", "0".repeat(64)));
     env.write("workflow.contracts.json", file.to_string())?;
     assert!(run()?.expect_code(4)?.stderr.contains("contract-unreviewed"));
-    let misspelt = review(&["--approve".into(), format!("ad@sha256:{}", "0".repeat(64))])?.expect_code(2)?;
+    let misspelt = review(&["--approve".into(), format!("ad@sha256:{}", "0".repeat(64))])?.expect_code(3)?;
     assert!(misspelt.stderr.contains("nothing here calls `ad`; did you mean `add`?"), "{}", misspelt.stderr);
     let stale = review(&["--approve".into(), format!("add@sha256:{}", "0".repeat(64))])?.expect_code(4)?;
     assert!(stale.stderr.contains("contract-drift"), "{stale:?}");

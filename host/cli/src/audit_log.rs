@@ -4,7 +4,7 @@
 //!
 //! **Invariant:** a command that ends well has written all of its records.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use t2m_core::audit::AuditLog;
@@ -26,7 +26,7 @@ impl OpenAudit {
     /// Opens the log of the configuration, if there is one.
     pub(crate) fn of(config: &Config, plugins: &PluginArgs) -> Result<Option<OpenAudit>> {
         let Some(folder) = &config.audit.dir else { return Ok(None) };
-        check_grants(config, plugins)?;
+        check_grants(folder, config, plugins)?;
         let options = AuditOptions {
             folder: folder.clone(),
             sync: config.audit.sync.into(),
@@ -48,31 +48,47 @@ impl OpenAudit {
     }
 }
 
-/// Refuses a log in a folder that a plugin may write to, or around one: it could make it anew.
-pub(crate) fn check_grants(config: &Config, plugins: &PluginArgs) -> Result<()> {
-    let Some(folder) = &config.audit.dir else { return Ok(()) };
-    let Some(real) = real(folder) else { return Ok(()) };
+/// Refuses a log in a folder that a plugin may write to, or around one: it could make it anew. Folders that aren't
+/// there yet count as well, since they may be made.
+pub(crate) fn check_grants(folder: &Path, config: &Config, plugins: &PluginArgs) -> Result<()> {
     let dirs = config.plugin.iter().flat_map(|plugin| &plugin.dirs).chain(&plugins.dirs);
     // A grant that can't be read is refused where it is given.
-    for grant in dirs.filter_map(|dir| dir.parse::<DirGrant>().ok()) {
-        let Ok(granted) = grant.path.canonicalize() else { continue };
-        if grant.access == Access::ReadWrite && (real.starts_with(&granted) || granted.starts_with(&real)) {
-            let message =
-                format!("the audit log lies in `{}`, where a plugin may write", grant.path.display());
-            return Err(Failure::of_file(folder, Code::GrantInvalid, message)
-                .with_next("set `audit.dir` to a folder that no plugin is granted"));
+    let granted = dirs.filter_map(|dir| dir.parse::<DirGrant>().ok());
+    let granted = granted.filter(|grant| grant.access == Access::ReadWrite).map(|grant| grant.path);
+    refuse_overlap(folder, granted)
+}
+
+/// The same for single folders that a plugin may write to.
+pub(crate) fn refuse_overlap(folder: &Path, granted: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+    let refuse = |message: String| {
+        Err(Failure::of_file(folder, Code::GrantInvalid, message)
+            .with_next("set `audit.dir` to a folder that no plugin is granted"))
+    };
+    for path in granted {
+        let shown = path.display();
+        let (Some(log), Some(granted)) = (real(folder), real(&path)) else {
+            return refuse(format!(
+                "where the audit log and `{shown}` lead can't be told: a part of a path isn't there"
+            ));
+        };
+        if log.starts_with(&granted) || granted.starts_with(&log) {
+            return refuse(format!("the audit log lies in `{shown}`, where a plugin may write"));
         }
     }
     Ok(())
 }
 
-/// A path without links, as far as it is there.
+/// A path without links, as far as it is there; nothing if the rest leads back up.
 fn real(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
-    absolute.ancestors().find_map(|above| {
-        let rest = absolute.strip_prefix(above).ok()?;
-        above.canonicalize().ok().map(|above| above.join(rest))
-    })
+    absolute
+        .ancestors()
+        .find_map(|above| {
+            let rest = absolute.strip_prefix(above).ok()?;
+            above.canonicalize().ok().map(|above| (above, rest))
+        })
+        .filter(|(_, rest)| !rest.components().any(|part| part == Component::ParentDir))
+        .map(|(above, rest)| above.join(rest))
 }
 
 /// In the words of the command line.

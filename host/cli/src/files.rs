@@ -89,7 +89,7 @@ pub(crate) fn create_private(path: &Path) -> Result<std::fs::File> {
 }
 
 /// Refuses to replace what is no regular file: a device, a pipe or a link is there for a reason.
-fn check_target(path: &Path) -> Result<()> {
+pub(crate) fn check_target(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => {
             Err(Failure::of_file(path, Code::FileUnwritable, "it exists and is not a regular file"))

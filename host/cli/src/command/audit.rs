@@ -5,7 +5,6 @@
 //! **Invariant:** every action goes along the whole chain, and a log with a fault never ends with status 0.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -17,12 +16,13 @@ use t2m_core::code::Code;
 use t2m_core::digest::Digest;
 use t2m_core::id::RunId;
 use t2m_runtime::AuditSnapshot;
+use tempfile::NamedTempFile;
 
 use crate::audit_log::failure;
 use crate::config;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::files::{create_private, reason};
+use crate::files::{check_target, reason};
 use crate::out::{Out, one_line};
 
 /// Show, verify or export the audit log.
@@ -302,7 +302,9 @@ fn export(
     named: Option<&Path>,
     out: &mut Out,
 ) -> Result<Exit> {
-    let mut file = path.map(create_private).transpose()?.map(std::io::BufWriter::new);
+    let folder = log.folder(named, out)?;
+    // Beside its place, which it takes once it is whole.
+    let mut file = path.map(|path| beside(path, &folder)).transpose()?.map(std::io::BufWriter::new);
     let mut failed: Option<std::io::Error> = None;
     let mut text = Vec::new();
     let read = log.read(None, named, out, &mut |line, bytes| {
@@ -317,9 +319,10 @@ fn export(
             }
         }
     })?;
-    if let (Some(path), Some(mut file)) = (path, file) {
-        failed = failed.or(file.flush().err());
-        if let Some(error) = failed {
+    if let (Some(path), Some(file)) = (path, file) {
+        let kept = file.into_inner().map_err(std::io::IntoInnerError::into_error);
+        let kept = kept.and_then(|file| Ok(file.persist(path).map(drop)?));
+        if let Some(error) = failed.or(kept.err()) {
             return Err(Failure::of_file(path, Code::FileUnwritable, reason(&error)));
         }
     } else if !text.is_empty() {
@@ -329,7 +332,20 @@ fn export(
     Ok(read.exit())
 }
 
-fn write_line(file: &mut std::io::BufWriter<File>, bytes: &[u8]) -> std::io::Result<()> {
+/// A file beside the one that is to be written, which isn't one of the log.
+fn beside(path: &Path, log: &Path) -> Result<NamedTempFile> {
+    check_target(path)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let unwritable = |error: std::io::Error| Failure::of_file(path, Code::FileUnwritable, reason(&error));
+    let folder = parent.canonicalize().map_err(unwritable)?;
+    if log.canonicalize().is_ok_and(|log| folder.starts_with(log)) {
+        let message = "nothing but the log itself is written to its folder";
+        return Err(Failure::of_file(path, Code::FileUnwritable, message));
+    }
+    NamedTempFile::new_in(folder).map_err(unwritable)
+}
+
+fn write_line(file: &mut std::io::BufWriter<NamedTempFile>, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)?;
     file.write_all(b"\n")
 }

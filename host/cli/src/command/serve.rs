@@ -188,7 +188,10 @@ impl Serve {
             // A client that could change the file must not end its own record.
             out.note("`[audit]` counts from the next start on; the log is written as before");
         }
-        audit_log::check_grants(&config, &self.plugins)?;
+        // The log that is written, and the one that the next start would write.
+        for folder in parts.audit.dir.iter().chain(&config.audit.dir) {
+            audit_log::check_grants(folder, &config, &self.plugins)?;
+        }
         // What the file takes away from a plugin is gone, even if the plugin can't do without.
         let catalog = self.catalog(config_path, parts, &config, Lacking::StaysOut, out).await?;
         server.replace(catalog);

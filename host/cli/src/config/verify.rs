@@ -95,7 +95,10 @@ pub(crate) async fn check(named: Option<&Path>, config: &Config) -> Result<Vec<S
             }
             true => t2m_runtime::audit_head(dir).err().map(|error| (error.code, error.message)),
         };
-        let lent = audit_log::check_grants(config, &PluginArgs::default()).err();
+        let check = |folder: &std::path::PathBuf| {
+            audit_log::check_grants(folder, config, &PluginArgs::default()).err()
+        };
+        let lent = config.audit.dir.as_ref().and_then(check);
         let lent = lent.into_iter().flat_map(|failure| failure.problems.into_list());
         let found = found.into_iter().chain(lent.map(|problem| (problem.code, problem.message)));
         problems.extend(found.map(|(code, message)| Problem::at(code, "/audit/dir", message)));

@@ -13,6 +13,10 @@ use super::record::Entry;
 use crate::digest::Digest;
 use crate::json::{Limits, parse};
 
+/// Greatest number of a record: what every reader of JSON keeps exactly, and a million a second would take 285 years
+/// to come to.
+const MAX_SEQ: u64 = (1 << 53) - 1;
+
 /// Longest line, without its break. A record of the longest names takes 6 KiB.
 pub const MAX_LINE_BYTES: usize = 16 << 10;
 
@@ -47,7 +51,7 @@ pub struct Line {
 /// Appends the record that follows `last`, line break included, and gives its place.
 pub fn encode(last: Option<Link>, at_ms: u64, entry: &Entry, out: &mut String) -> Link {
     let start = out.len();
-    let seq = last.map_or(0, |last| last.seq) + 1;
+    let seq = last.map_or(0, |last| last.seq).saturating_add(1);
     // Writing to a string can't fail, and an entry has no value that JSON can't hold.
     let _ = write!(out, "{{\"seq\":{seq},\"at_ms\":{at_ms},\"prev\":");
     let _ = match last {
@@ -85,8 +89,8 @@ impl Line {
             found.ok_or_else(|| format!("`{name}` is no whole number"))
         };
         let (seq, at_ms) = (count("seq")?, count("at_ms")?);
-        if seq == 0 {
-            return Err("`seq` begins with 1".to_owned());
+        if seq == 0 || seq > MAX_SEQ {
+            return Err(format!("`seq` isn't between 1 and {MAX_SEQ}"));
         }
         let prev = match members.get("prev") {
             Some(Value::Null) => None,

@@ -65,7 +65,9 @@ impl Head {
         let written = || -> std::io::Result<()> {
             let mut text = serde_json::to_string(&file)?;
             text.push('\n');
-            let mut out = private().write(true).create(true).truncate(true).open(&new)?;
+            // What a killed writer left, or a link.
+            let _ = std::fs::remove_file(&new);
+            let mut out = private().write(true).create_new(true).open(&new)?;
             out.write_all(text.as_bytes())?;
             if durable {
                 out.sync_all()?;
@@ -79,6 +81,7 @@ impl Head {
 /// How far the log of a folder had come; nothing if it has no head.
 pub fn audit_head(folder: &Path) -> Result<Option<Head>, AuditError> {
     let path = folder.join(HEAD);
+    is_plain(&path)?;
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -99,6 +102,17 @@ pub fn audit_head(folder: &Path) -> Result<Option<Head>, AuditError> {
         _ => return Err(wrong("`seq` and `hash` don't belong together".to_owned())),
     };
     Ok(Some(Head { link, file: read.file, end: read.end }))
+}
+
+/// Refuses what is no plain file: a pipe would be waited for, and a link leads elsewhere.
+pub(super) fn is_plain(path: &Path) -> Result<(), AuditError> {
+    match path.symlink_metadata() {
+        Ok(there) if !there.is_file() => {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            Err(AuditError::new(Code::AuditChanged, path, format!("`{file}` is no plain file")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The files of a folder's log with their numbers, oldest first.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use t2m_core::code::Code;
 
 use super::AuditError;
-use super::head::{Head, audit_head, files};
+use super::head::{Head, audit_head, files, is_plain};
 use super::store::Held;
 
 /// A log at one moment.
@@ -30,10 +30,12 @@ impl AuditSnapshot {
             code: Code::FileUnreadable,
             ..AuditError::io(path, error)
         };
+        is_plain(&folder.join("lock"))?;
         let lock = File::open(folder.join("lock")).ok().map(Arc::new);
         let _held = lock.map(|lock| Held::take(&lock, folder)).transpose()?;
         let mut found = Vec::new();
         for (_, path) in files(folder)? {
+            is_plain(&path)?;
             let length = path.metadata().map_err(|error| unreadable(&path, &error))?.len();
             found.push((path, length));
         }

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** what was written stays. Bytes that make no record are kept, and the record behind them says so.
 
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, TryLockError};
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use t2m_core::audit::{AUDIT_FORMAT, Entry, Line, MAX_LINE_BYTES, Tail, Torn, Verifier, encode};
 use t2m_core::code::Code;
 
-use super::head::{Head, audit_head, files, name_of, private};
+use super::head::{Head, audit_head, files, is_plain, name_of, private};
 use super::{AuditError, AuditOptions};
 
 /// How long another process may hold the lock. It does so for one write, never while it waits for the disk.
@@ -38,6 +38,7 @@ impl Store {
         let folder = &options.folder;
         make_folder(folder)?;
         let path = folder.join("lock");
+        is_plain(&path)?;
         let lock = private()
             .read(true)
             .write(true)
@@ -75,6 +76,7 @@ impl Store {
     pub(super) fn append(&mut self, records: &[(u64, &Entry)], done: &mut usize) -> Result<(), AuditError> {
         let Some((now_ms, _)) = records.get(*done) else { return Ok(()) };
         let _held = Held::take(&self.lock, &self.options.folder)?;
+        self.is_still_there()?;
         self.catch_up(*now_ms)?;
         self.put(records, done)
     }
@@ -119,12 +121,35 @@ impl Store {
     /// Says how far the log has come, unless another process has said more.
     pub(super) fn write_head(&mut self) -> Result<(), AuditError> {
         let _held = Held::take(&self.lock, &self.options.folder)?;
+        self.is_still_there()?;
         let there = audit_head(self.folder())?.map_or(0, |head| head.seq());
         if there < self.synced.seq() {
             self.synced.write(self.folder(), self.options.sync != super::AuditSync::Never)?;
         }
         self.head = self.synced.seq().max(there);
         Ok(())
+    }
+
+    /// Whether the file and the lock are still those of the folder. What is written to a file that was removed or
+    /// replaced is gone, and whoever has another lock writes at the same time.
+    fn is_still_there(&self) -> Result<(), AuditError> {
+        for (name, open) in [(name_of(self.at.file), &self.file), ("lock".to_owned(), &*self.lock)] {
+            let path = self.options.folder.join(&name);
+            let open = open.metadata().map_err(|error| AuditError::io(&path, &error))?;
+            if !path.symlink_metadata().is_ok_and(|there| is_same(&there, &open)) {
+                let message = format!("`{name}` was removed or replaced while it was written");
+                return Err(AuditError::new(Code::AuditMissing, &path, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the next file.
+    fn next_number(&self) -> Result<u32, AuditError> {
+        self.at.file.checked_add(1).ok_or_else(|| {
+            let message = "no file can have a greater number than the last one";
+            AuditError::new(Code::AuditUnwritable, self.folder(), message)
+        })
     }
 
     fn opened(&self, torn: Option<Torn>) -> Entry {
@@ -143,8 +168,8 @@ impl Store {
                 let message = format!("`{}` is shorter than it was", name_of(self.at.file));
                 return Err(AuditError::new(Code::AuditMissing, &path, message));
             }
-            let next = self.options.folder.join(name_of(self.at.file + 1));
-            let is_last = !next.exists();
+            let number = self.next_number()?;
+            let is_last = !self.options.folder.join(name_of(number)).exists();
             if length > self.at.end || length == 0 {
                 let tail = self.read_new(&path, length)?;
                 if is_last && (tail.is_some() || length == 0) {
@@ -159,8 +184,8 @@ impl Store {
                 return Ok(noted);
             }
             // Whoever began the next file has made sure of this one, if that is wished for.
-            self.file = open_file(&self.options.folder, self.at.file + 1, false)?;
-            self.at = Head { file: self.at.file + 1, end: 0, ..self.at };
+            self.file = open_file(&self.options.folder, number, false)?;
+            self.at = Head { file: number, end: 0, ..self.at };
         }
     }
 
@@ -197,19 +222,24 @@ impl Store {
         let torn = tail.map(|tail| Torn { bytes: tail.bytes, digest: tail.digest });
         let link = encode(self.at.link, now_ms, &self.opened(torn), &mut text);
         let end = length + long(text.len());
-        // What was there is part of the file from now on.
-        self.at.end = length;
-        self.write(&text, Head { link: Some(link), end, ..self.at })
+        // What was there is part of the file once the record behind it is written.
+        let before = std::mem::replace(&mut self.at.end, length);
+        let written = self.write(&text, Head { link: Some(link), end, ..self.at });
+        if written.is_err() {
+            self.at.end = before;
+        }
+        written
     }
 
     /// Ends the file and begins the next one.
     fn next_file(&mut self, now_ms: u64) -> Result<(), AuditError> {
         self.sync(self.options.sync != super::AuditSync::Never)?;
-        self.file = open_file(&self.options.folder, self.at.file + 1, true)?;
+        let number = self.next_number()?;
+        self.file = open_file(&self.options.folder, number, true)?;
         if self.options.sync != super::AuditSync::Never {
             sync_folder(&self.options.folder)?;
         }
-        self.at = Head { file: self.at.file + 1, end: 0, ..self.at };
+        self.at = Head { file: number, end: 0, ..self.at };
         let mut text = String::new();
         let link = encode(self.at.link, now_ms, &self.opened(None), &mut text);
         let end = long(text.len());
@@ -248,8 +278,20 @@ fn start(folder: &Path) -> Result<Head, AuditError> {
     }
 }
 
+#[cfg(unix)]
+fn is_same(there: &Metadata, open: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (there.dev(), there.ino()) == (open.dev(), open.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same(there: &Metadata, _: &Metadata) -> bool {
+    there.is_file()
+}
+
 fn open_file(folder: &Path, number: u32, create: bool) -> Result<File, AuditError> {
     let path = folder.join(name_of(number));
+    is_plain(&path)?;
     let opened = private().read(true).append(true).create(create).open(&path);
     opened.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {

@@ -18,10 +18,11 @@ use t2m_core::id::{NodeId, RunId, ToolName};
 use t2m_core::json::Limits;
 use t2m_core::tool::Reply;
 use t2m_runtime::{GivenApprovals, SystemClock};
-use t2m_sandbox::{DirGrant, HostRule};
+use t2m_sandbox::{Access, DirGrant, HostRule};
 
 use super::super::run::{input_value, shorten};
 use crate::args::PluginArgs;
+use crate::audit_log;
 use crate::author::bench::{self, Bench, Setup};
 use crate::component::Component;
 use crate::config::Config;
@@ -121,6 +122,10 @@ impl Run {
         let mut allowed = own.with(&args, &config, &bench.name, &bench.asks)?;
         allowed.dirs.extend(self.dirs.iter().cloned());
         allowed.hosts.extend(self.hosts.iter().cloned());
+        if let Some(folder) = &config.audit.dir {
+            let writable = allowed.dirs.iter().filter(|dir| dir.access == Access::ReadWrite);
+            audit_log::refuse_overlap(folder, writable.map(|dir| dir.path.clone()))?;
+        }
         let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
         let schema = loaded.tool(&self.tool).map(|tool| tool.input_schema.clone());
