@@ -194,8 +194,17 @@ fn the_events_of_a_run_show_the_stages_in_order() -> Outcome<()> {
             .filter(|event| event["event"] == "stage" && event["node"] == node)
             .filter_map(|event| event["stage"].as_str())
             .collect();
-        let order =
-            ["verify", "bind", "policy", "approval", "input-schema", "guard", "handler", "output-schema"];
+        let order = [
+            "verify",
+            "bind",
+            "policy",
+            "approval",
+            "input-schema",
+            "guard",
+            "audit",
+            "handler",
+            "output-schema",
+        ];
         assert_eq!(stages, order, "{node}");
     }
     assert_eq!(events.first().map(|event| event["event"].clone()), Some(json!("run-started")));
