@@ -53,25 +53,24 @@ impl OpenAudit {
 pub(crate) fn check_grants(folder: &Path, config: &Config, plugins: &PluginArgs) -> Result<()> {
     let dirs = config.plugin.iter().flat_map(|plugin| &plugin.dirs).chain(&plugins.dirs);
     // A grant that can't be read is refused where it is given.
-    let granted = dirs.filter_map(|dir| dir.parse::<DirGrant>().ok());
-    let granted = granted.filter(|grant| grant.access == Access::ReadWrite).map(|grant| grant.path);
-    refuse_overlap(folder, granted)
+    refuse_overlap(folder, dirs.filter_map(|dir| dir.parse().ok()))
 }
 
-/// The same for single folders that a plugin may write to.
-pub(crate) fn refuse_overlap(folder: &Path, granted: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+/// The same for single grants.
+pub(crate) fn refuse_overlap(folder: &Path, grants: impl IntoIterator<Item = DirGrant>) -> Result<()> {
+    let log = real(folder);
     let refuse = |message: String| {
         Err(Failure::of_file(folder, Code::GrantInvalid, message)
             .with_next("set `audit.dir` to a folder that no plugin is granted"))
     };
-    for path in granted {
-        let shown = path.display();
-        let (Some(log), Some(granted)) = (real(folder), real(&path)) else {
+    for grant in grants.into_iter().filter(|grant| grant.access == Access::ReadWrite) {
+        let shown = grant.path.display();
+        let (Some(log), Some(granted)) = (&log, real(&grant.path)) else {
             return refuse(format!(
                 "where the audit log and `{shown}` lead can't be told: a part of a path isn't there"
             ));
         };
-        if log.starts_with(&granted) || granted.starts_with(&log) {
+        if log.starts_with(&granted) || granted.starts_with(log) {
             return refuse(format!("the audit log lies in `{shown}`, where a plugin may write"));
         }
     }

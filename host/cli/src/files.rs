@@ -62,17 +62,24 @@ pub(crate) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
 /// Writes a file so that nobody else can read it and no reader sees half of it.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let unwritable = |error: std::io::Error| Failure::of_file(path, Code::FileUnwritable, reason(&error));
-    check_target(path)?;
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    // tempfile makes the file with mode 0600, and renaming keeps it.
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(unwritable)?;
+    let mut file = begin_private(path)?;
     file.write_all(bytes).map_err(unwritable)?;
     file.as_file().sync_all().map_err(unwritable)?;
     file.persist(path).map_err(|error| unwritable(error.error))?;
     Ok(())
+}
+
+/// A file beside the place that it is to take once it is whole.
+pub(crate) fn begin_private(path: &Path) -> Result<tempfile::NamedTempFile> {
+    check_target(path)?;
+    // tempfile makes the file with mode 0600, and renaming keeps it.
+    tempfile::NamedTempFile::new_in(folder_of(path))
+        .map_err(|error| Failure::of_file(path, Code::FileUnwritable, reason(&error)))
+}
+
+/// The folder that a path stands in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Opens a file for writing bit by bit that nobody else can read. What it held before is gone.
@@ -89,7 +96,7 @@ pub(crate) fn create_private(path: &Path) -> Result<std::fs::File> {
 }
 
 /// Refuses to replace what is no regular file: a device, a pipe or a link is there for a reason.
-pub(crate) fn check_target(path: &Path) -> Result<()> {
+fn check_target(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => {
             Err(Failure::of_file(path, Code::FileUnwritable, "it exists and is not a regular file"))

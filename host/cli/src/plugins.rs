@@ -495,11 +495,10 @@ pub(crate) fn configured(plugin: &crate::config::PluginConfig, limits: Limits) -
 fn built_in(name: &str, limits: Limits) -> Result<Chosen> {
     let Some(known) = BUILT_IN.iter().find(|known| known.name == name) else {
         let known = BUILT_IN.map(|known| known.name);
-        let hint =
-            t2m_core::problem::did_you_mean(name, known).map(|near| format!("; did you mean `{near}`?"));
+        let hint = t2m_core::problem::hint(name, known);
         let message = format!(
             "there is no built-in plugin `{name}`{}; there are {}, component files end in `.wasm`, and a plugin's folder has a `plugin.toml`",
-            hint.unwrap_or_default(),
+            hint,
             known.join(", ")
         );
         return Err(Failure::new(Code::PluginInvalid, message));

@@ -390,10 +390,74 @@ fn select<'t>(
     distrust_keys: bool,
 ) -> Result<Selected<'t>, Problems> {
     let report = Report::default();
-    let (kept, dropped, alias, relied_on_keys) = sort_out(trace, options, others, distrust_keys, &report);
+    let mut kept: Vec<Kept<'t>> = Vec::new();
+    let mut dropped = Vec::new();
+    let mut misnamed: BTreeSet<&str> = BTreeSet::new();
+    let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
+    let has_gaps = trace.metadata.contains_key(GAPS);
+    let mut repeats = dedup::Repeats::new(distrust_keys);
+    let ids: HashMap<&str, usize> =
+        trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
+    for (position, event) in trace.events.iter().enumerate() {
+        let mut known = known(trace, event, options);
+        if known.source != EffectSource::Plugin {
+            others.iter().for_each(|other| other.raise(position, &mut known));
+        }
+        let Known { facts, source, reason } = known;
+        let claimed = source == EffectSource::Recording
+            && (facts.effect, facts.idempotency) == (event.effect, event.idempotency);
+        let facts = Facts::of(event, Some(&facts).filter(|_| !claimed));
+        // A failed call may have acted before it failed.
+        repeats.note_writer(position, &facts);
+        if let Some(reason) = not_a_node(event, trace, &ids) {
+            dropped.push((position, drop_event(event, reason, None)));
+            continue;
+        }
+        let tool = match ToolName::new(event.tool.as_str()) {
+            Ok(tool) => tool,
+            Err(error) => {
+                // Once for each name: one rename settles all calls of it.
+                if misnamed.insert(event.tool.as_str()) {
+                    let is_taken = |name: &str| trace.events.iter().any(|event| event.tool == name);
+                    let (shown, allowed) =
+                        (event.tool.escape_debug(), allowed_tool_name(&event.tool, is_taken));
+                    let at = format!("{}/tool", item("/events", position));
+                    let message = format!("{error}; `--rename '{shown}={allowed}'` settles it");
+                    report.add(Code::FieldValue, at, message);
+                }
+                continue;
+            }
+        };
+        // What is the same call in one recording only by chance differs in another.
+        let missing: Vec<usize> =
+            (1..).zip(others).filter(|(_, other)| !other.has(position)).map(|(number, _)| number).collect();
+        let everywhere = |first: u32| {
+            !missing.is_empty()
+                || kept.get(first as usize).is_some_and(|kept| {
+                    let (first, again) = ((kept.position, &kept.event.id), (position, &event.id));
+                    others.iter().all(|other| other.repeats(first, again))
+                })
+        };
+        // Between two equal reads a call may be missing that changed what they read.
+        let same = repeats.same_as(position, event, &facts, &ids).filter(|_| !has_gaps);
+        if let Some(first) = same.filter(|first| everywhere(*first)) {
+            let id = kept.get(first as usize).map(|kept| kept.event.id.clone());
+            dropped.push((position, drop_event(event, dedup::REASON.to_owned(), id)));
+            alias.insert(event.id.as_str(), first);
+            continue;
+        }
+        if !missing.is_empty() {
+            dropped.push((position, drop_event(event, several::not_everywhere(&missing), None)));
+            continue;
+        }
+        let index = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+        repeats.keep(position, event, &facts, index);
+        alias.insert(event.id.as_str(), index);
+        kept.push(Kept { position, event, tool, facts, source, reason });
+    }
     report.finish(Some(()))?;
     let declared = declare(&kept, &alias)?;
-    Ok(Selected { kept, dropped, alias, declared, relied_on_keys })
+    Ok(Selected { kept, dropped, alias, declared, relied_on_keys: repeats.relied_on_keys })
 }
 
 /// The nodes that each node's recording declares to need.
@@ -487,85 +551,6 @@ fn lower_node(kept: &Kept<'_>, inferred: infer::Inferred, after: &order::Waits, 
         recorded: None,
         decisions: inferred.decisions,
     }
-}
-
-/// Events that become nodes, the others by position, for each id of a kept or repeated event the node that
-/// stands for it, and whether dropping repeats relied on keys.
-type SortedOut<'t> = (Vec<Kept<'t>>, Vec<(usize, Dropped)>, HashMap<&'t str, u32>, bool);
-
-fn sort_out<'t>(
-    trace: &'t Trace,
-    options: &Options,
-    others: &[several::Other],
-    distrust_keys: bool,
-    report: &Report,
-) -> SortedOut<'t> {
-    let mut kept: Vec<Kept<'t>> = Vec::new();
-    let mut dropped = Vec::new();
-    let mut misnamed: BTreeSet<&str> = BTreeSet::new();
-    let mut alias: HashMap<&str, u32> = HashMap::with_capacity(trace.events.len());
-    let has_gaps = trace.metadata.contains_key(GAPS);
-    let mut repeats = dedup::Repeats::new(distrust_keys);
-    let ids: HashMap<&str, usize> =
-        trace.events.iter().enumerate().map(|(at, event)| (event.id.as_str(), at)).collect();
-    for (position, event) in trace.events.iter().enumerate() {
-        let mut known = known(trace, event, options);
-        if known.source != EffectSource::Plugin {
-            others.iter().for_each(|other| other.raise(position, &mut known));
-        }
-        let Known { facts, source, reason } = known;
-        let claimed = source == EffectSource::Recording
-            && (facts.effect, facts.idempotency) == (event.effect, event.idempotency);
-        let facts = Facts::of(event, Some(&facts).filter(|_| !claimed));
-        // A failed call may have acted before it failed.
-        repeats.note_writer(position, &facts);
-        if let Some(reason) = not_a_node(event, trace, &ids) {
-            dropped.push((position, drop_event(event, reason, None)));
-            continue;
-        }
-        let tool = match ToolName::new(event.tool.as_str()) {
-            Ok(tool) => tool,
-            Err(error) => {
-                // Once for each name: one rename settles all calls of it.
-                if misnamed.insert(event.tool.as_str()) {
-                    let is_taken = |name: &str| trace.events.iter().any(|event| event.tool == name);
-                    let (shown, allowed) =
-                        (event.tool.escape_debug(), allowed_tool_name(&event.tool, is_taken));
-                    let at = format!("{}/tool", item("/events", position));
-                    let message = format!("{error}; `--rename '{shown}={allowed}'` settles it");
-                    report.add(Code::FieldValue, at, message);
-                }
-                continue;
-            }
-        };
-        // What is the same call in one recording only by chance differs in another.
-        let missing: Vec<usize> =
-            (1..).zip(others).filter(|(_, other)| !other.has(position)).map(|(number, _)| number).collect();
-        let everywhere = |first: u32| {
-            !missing.is_empty()
-                || kept.get(first as usize).is_some_and(|kept| {
-                    let (first, again) = ((kept.position, &kept.event.id), (position, &event.id));
-                    others.iter().all(|other| other.repeats(first, again))
-                })
-        };
-        // Between two equal reads a call may be missing that changed what they read.
-        let same = repeats.same_as(position, event, &facts, &ids).filter(|_| !has_gaps);
-        if let Some(first) = same.filter(|first| everywhere(*first)) {
-            let id = kept.get(first as usize).map(|kept| kept.event.id.clone());
-            dropped.push((position, drop_event(event, dedup::REASON.to_owned(), id)));
-            alias.insert(event.id.as_str(), first);
-            continue;
-        }
-        if !missing.is_empty() {
-            dropped.push((position, drop_event(event, several::not_everywhere(&missing), None)));
-            continue;
-        }
-        let index = u32::try_from(kept.len()).unwrap_or(u32::MAX);
-        repeats.keep(position, event, &facts, index);
-        alias.insert(event.id.as_str(), index);
-        kept.push(Kept { position, event, tool, facts, source, reason });
-    }
-    (kept, dropped, alias, repeats.relied_on_keys)
 }
 
 /// Whether the first candidate of a decision leads to the recorded value itself.

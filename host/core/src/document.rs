@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 use crate::json::kind;
-use crate::problem::{Problem, Problems, child, did_you_mean, item};
+use crate::problem::{Problem, Problems, child, did_you_mean, hint, item};
 
 /// Collects problems while a document is read.
 #[derive(Debug, Default)]
@@ -159,10 +159,7 @@ impl<'a> Fields<'a> {
     /// Reports every field that was not asked for.
     pub fn finish(self) {
         for key in self.map.keys().filter(|key| !self.known.contains(key.as_str())) {
-            let hint = match did_you_mean(key, self.known.iter().copied()) {
-                Some(near) => format!("; did you mean `{near}`?"),
-                None => String::new(),
-            };
+            let hint = hint(key, self.known.iter().copied());
             self.report.add(
                 Code::FieldUnknown,
                 child(&self.pointer, key),

@@ -160,11 +160,16 @@ pub(crate) fn lookup<'v>(object: &'v Map<String, Value>, pointer: &str) -> Optio
 }
 
 /// The nearest known word, if one is near enough to be a slip of the finger.
-pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= 2 && *distance < candidate.chars().count())
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// The end of a message about a word that isn't known: a question if one is near, and nothing otherwise.
+pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    did_you_mean(word, known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::code::Code;
 use crate::document::shown;
-use crate::problem::{Problem, child, did_you_mean};
+use crate::problem::{Problem, child, hint};
 
 /// Most faults of one value that are reported.
 pub const MAX_FAULTS: usize = 20;
@@ -144,9 +144,7 @@ pub fn problems(schema: &Value, value: &Value) -> Vec<Problem> {
                 let known =
                     schema.pointer(parent).and_then(|s| s.get("properties")).and_then(Value::as_object);
                 for key in unexpected {
-                    let near =
-                        did_you_mean(key, known.into_iter().flat_map(|map| map.keys().map(String::as_str)));
-                    let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                    let hint = hint(key, known.into_iter().flat_map(|map| map.keys().map(String::as_str)));
                     let message = format!("`{key}` is not a field here{hint}");
                     found.push(Problem::at(Code::FieldUnknown, child(&pointer, key), message));
                 }
@@ -159,9 +157,8 @@ pub fn problems(schema: &Value, value: &Value) -> Vec<Problem> {
                 if !words_of(schema, &error).is_empty() =>
             {
                 let words = words_of(schema, &error);
-                let near =
-                    error.instance().as_str().and_then(|word| did_you_mean(word, words.iter().copied()));
-                let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let word = error.instance().as_str();
+                let hint = word.map(|word| hint(word, words.iter().copied())).unwrap_or_default();
                 let message =
                     format!("{} is none of `{}`{hint}", shown(error.instance()), words.join("`, `"));
                 found.push(Problem::at(Code::FieldValue, pointer, message));

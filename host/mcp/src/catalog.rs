@@ -14,7 +14,7 @@ use t2m_core::code::Code;
 use t2m_core::dispatch::{Bound, Dispatcher};
 use t2m_core::document::Report;
 use t2m_core::id::ToolName;
-use t2m_core::problem::{Problems, did_you_mean};
+use t2m_core::problem::{Problems, hint};
 
 use crate::convert;
 use crate::workflow::WorkflowRunner;
@@ -71,8 +71,7 @@ impl Catalog {
             }
         }
         for name in only.iter().filter(|name| !entries.contains_key(*name)) {
-            let near = did_you_mean(name.as_str(), entries.keys().map(ToolName::as_str));
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let hint = hint(name.as_str(), entries.keys().map(ToolName::as_str));
             report.add(
                 Code::ToolUnknown,
                 format!("/{name}"),
@@ -115,10 +114,7 @@ impl Catalog {
     /// Why nothing of that name can be called, with the nearest name that can.
     pub(crate) fn unknown(&self, name: &str) -> String {
         let known = self.entries.keys().map(ToolName::as_str);
-        match did_you_mean(name, known) {
-            Some(near) => format!("unknown tool `{name}`; did you mean `{near}`?"),
-            None => format!("unknown tool `{name}`"),
-        }
+        format!("unknown tool `{name}`{}", hint(name, known))
     }
 
     fn entry(&self, name: &str) -> Option<&Entry> {

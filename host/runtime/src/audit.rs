@@ -76,6 +76,10 @@ impl AuditError {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         AuditError::new(Code::AuditUnwritable, path, format!("`{file}`: {error}"))
     }
+
+    fn unreadable(path: &Path, error: &std::io::Error) -> AuditError {
+        AuditError { code: Code::FileUnreadable, ..AuditError::io(path, error) }
+    }
 }
 
 /// Records that may wait to be written. Each takes less than a kilobyte, so that a disk that stands still costs 16 MB

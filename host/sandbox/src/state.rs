@@ -354,8 +354,8 @@ impl context::Host for State {
             return Err(wasmtime::Error::msg("no call is being served"));
         };
         let about = call.context();
-        let left = self.deadline.unwrap_or_else(Instant::now).saturating_duration_since(Instant::now());
-        let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = u64::try_from(left.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
         Ok(context::CallContext {
             run_id: about.run.to_string(),
             node_id: about.node.to_string(),

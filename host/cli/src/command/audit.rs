@@ -22,7 +22,7 @@ use crate::audit_log::failure;
 use crate::config;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
-use crate::files::{check_target, reason};
+use crate::files::{self, reason};
 use crate::out::{Out, one_line};
 
 /// Show, verify or export the audit log.
@@ -157,18 +157,11 @@ impl LogArgs {
     }
 
     /// Goes through the whole log.
-    fn read(
-        &self,
-        known: Option<Digest>,
-        named: Option<&Path>,
-        out: &mut Out,
-        each: &mut dyn FnMut(&Line, &[u8]),
-    ) -> Result<Read> {
-        let folder = self.folder(named, out)?;
-        let snapshot = AuditSnapshot::take(&folder).map_err(failure)?;
+    fn read(&self, folder: &Path, known: Option<Digest>, each: &mut dyn FnMut(&Line, &[u8])) -> Result<Read> {
+        let snapshot = AuditSnapshot::take(folder).map_err(failure)?;
         let files = snapshot.files().count();
         if files == 0 && snapshot.head.is_none() {
-            return Err(Failure::of_file(&folder, Code::FileUnreadable, "there is no audit log here"));
+            return Err(Failure::of_file(folder, Code::FileUnreadable, "there is no audit log here"));
         }
         let head = snapshot.head.and_then(|head| head.link);
         let mut verifier = Verifier::new(Expect { before: self.after, head, known });
@@ -246,14 +239,14 @@ impl Read {
 }
 
 fn verify(log: &LogArgs, known: Option<Digest>, named: Option<&Path>, out: &mut Out) -> Result<Exit> {
-    let read = log.read(known, named, out, &mut |_, _| {})?;
+    let read = log.read(&log.folder(named, out)?, known, &mut |_, _| {})?;
     out.data(|| read.to_text(), || read.to_json());
     Ok(read.exit())
 }
 
 fn show(log: &LogArgs, filter: &Filter, last: usize, named: Option<&Path>, out: &mut Out) -> Result<Exit> {
     let mut kept: VecDeque<Line> = VecDeque::new();
-    let read = log.read(None, named, out, &mut |line, _| {
+    let read = log.read(&log.folder(named, out)?, None, &mut |line, _| {
         if filter.takes(line) {
             kept.push_back(line.clone());
             if kept.len() > last {
@@ -307,7 +300,7 @@ fn export(
     let mut file = path.map(|path| beside(path, &folder)).transpose()?.map(std::io::BufWriter::new);
     let mut failed: Option<std::io::Error> = None;
     let mut text = Vec::new();
-    let read = log.read(None, named, out, &mut |line, bytes| {
+    let read = log.read(&folder, None, &mut |line, bytes| {
         if !filter.takes(line) {
             return;
         }
@@ -334,15 +327,13 @@ fn export(
 
 /// A file beside the one that is to be written, which isn't one of the log.
 fn beside(path: &Path, log: &Path) -> Result<NamedTempFile> {
-    check_target(path)?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let unwritable = |error: std::io::Error| Failure::of_file(path, Code::FileUnwritable, reason(&error));
-    let folder = parent.canonicalize().map_err(unwritable)?;
-    if log.canonicalize().is_ok_and(|log| folder.starts_with(log)) {
+    let folder = files::folder_of(path).canonicalize();
+    let is_inside = |folder: PathBuf| log.canonicalize().is_ok_and(|log| folder.starts_with(log));
+    if folder.is_ok_and(is_inside) {
         let message = "nothing but the log itself is written to its folder";
         return Err(Failure::of_file(path, Code::FileUnwritable, message));
     }
-    NamedTempFile::new_in(folder).map_err(unwritable)
+    files::begin_private(path)
 }
 
 fn write_line(file: &mut std::io::BufWriter<NamedTempFile>, bytes: &[u8]) -> std::io::Result<()> {

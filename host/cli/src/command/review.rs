@@ -16,7 +16,7 @@ use t2m_core::digest::Digest;
 use t2m_core::dispatch::{Clock, Trust};
 use t2m_core::id::ToolName;
 use t2m_core::policy::{Action, PolicyInput};
-use t2m_core::problem::did_you_mean;
+use t2m_core::problem::hint;
 use t2m_runtime::SystemClock;
 
 use super::run::read_workflow;
@@ -123,9 +123,7 @@ impl ReviewCommand {
             let mut called = entries.iter().filter(|entry| entry.contract.tool == *tool).peekable();
             if called.peek().is_none() {
                 let known = entries.iter().map(|entry| entry.contract.tool.as_str());
-                let near = did_you_mean(tool.as_str(), known);
-                let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                let message = format!("nothing here calls `{tool}`{near}");
+                let message = format!("nothing here calls `{tool}`{}", hint(tool.as_str(), known));
                 return Err(Failure::new(Code::ToolUnknown, message));
             }
             if !called.any(|entry| entry.digest == *digest) {

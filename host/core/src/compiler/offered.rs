@@ -105,6 +105,12 @@ impl<'t> Keys<'t> {
         id
     }
 
+    fn clear(&mut self) {
+        self.by_text.clear();
+        self.texts.clear();
+        self.recent.clear();
+    }
+
     pub(super) fn text(&self, id: u32) -> Option<&'t str> {
         self.texts.get(id as usize).copied()
     }
@@ -141,8 +147,9 @@ pub(super) struct Offered<'t> {
 }
 
 impl<'t> Offered<'t> {
-    /// Forgets the sources and keeps the room that they took. Names are kept too: the next ones have the same.
+    /// Forgets everything and keeps the room that it took.
     pub(super) fn clear(&mut self) {
+        self.keys.clear();
         self.places.clear();
         self.links.clear();
         self.keyed.clear();

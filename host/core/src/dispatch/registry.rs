@@ -16,7 +16,7 @@ use crate::contract::{Contract, Contracts};
 use crate::digest::Digest;
 use crate::document::Report;
 use crate::id::{PluginId, ToolName};
-use crate::problem::{Problems, did_you_mean};
+use crate::problem::{Problems, hint};
 use crate::schema::Schema;
 use crate::tool::ToolDescriptor;
 
@@ -146,10 +146,8 @@ impl Registry {
 
     /// Why there is no tool of that name, with the nearest one there is.
     pub fn unknown(&self, tool: &ToolName) -> String {
-        match did_you_mean(tool.as_str(), self.tools.keys().map(ToolName::as_str)) {
-            Some(near) => format!("no loaded plugin has a tool `{tool}`; did you mean `{near}`?"),
-            None => format!("no loaded plugin has a tool `{tool}`"),
-        }
+        let hint = hint(tool.as_str(), self.tools.keys().map(ToolName::as_str));
+        format!("no loaded plugin has a tool `{tool}`{hint}")
     }
 }
 

@@ -348,6 +348,36 @@ fn a_call_that_can_not_be_recorded_does_not_run() {
     assert_eq!((ran.result.unwrap_err().code, ran.records.len()), (Code::ApprovalRequired, 1));
 }
 
+/// A dispatcher with one tool, what it records, and a direct call of that tool.
+fn audited(
+    tool: ToolDescriptor,
+    backend: Arc<dyn ToolBackend>,
+) -> (Arc<Dispatcher>, Arc<Records>, CallRequest) {
+    let request = CallRequest {
+        origin: Origin::Direct,
+        run: RunId::new("r").unwrap(),
+        node: NodeId::new("n").unwrap(),
+        attempt: 1,
+        tool: tool.name.clone(),
+        arguments: json!({}),
+        timeout: None,
+    };
+    let plugin = PluginTools {
+        plugin: PluginId::new("p").unwrap(),
+        handler: Digest::of_bytes(tool.name.as_str().as_bytes()),
+        trust: Trust::BuiltIn,
+        tools: vec![tool],
+        backend,
+        lacking: BTreeMap::new(),
+    };
+    let records = Arc::new(Records::default());
+    let dispatcher = Dispatcher::new(DispatcherParts {
+        audit: Some(Arc::clone(&records) as Arc<dyn AuditLog>),
+        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
+    });
+    (dispatcher, records, request)
+}
+
 /// T27: a call that is stopped from outside has an end as well.
 #[test]
 fn a_call_that_is_dropped_is_recorded_as_cancelled() {
@@ -357,28 +387,7 @@ fn a_call_that_is_dropped_is_recorded_as_cancelled() {
             Box::pin(std::future::pending())
         }
     }
-    let plugin = PluginTools {
-        plugin: PluginId::new("p").unwrap(),
-        handler: Digest::of_bytes(b"never"),
-        trust: Trust::BuiltIn,
-        tools: vec![descriptor("never", Effect::Pure)],
-        backend: Arc::new(Never),
-        lacking: BTreeMap::new(),
-    };
-    let records = Arc::new(Records::default());
-    let dispatcher = Dispatcher::new(DispatcherParts {
-        audit: Some(Arc::clone(&records) as Arc<dyn AuditLog>),
-        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
-    });
-    let request = CallRequest {
-        origin: Origin::Direct,
-        run: RunId::new("r").unwrap(),
-        node: NodeId::new("n").unwrap(),
-        attempt: 1,
-        tool: tool("never"),
-        arguments: json!({}),
-        timeout: None,
-    };
+    let (dispatcher, records, request) = audited(descriptor("never", Effect::Pure), Arc::new(Never));
     {
         let mut call = pin!(dispatcher.dispatch(request));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -454,28 +463,7 @@ fn nested_calls_stop_at_their_depth() {
     }
     let mut deep = descriptor("deep", Effect::Pure);
     deep.output_schema = None;
-    let plugin = PluginTools {
-        plugin: PluginId::new("p").unwrap(),
-        handler: Digest::of_bytes(b"deep"),
-        trust: Trust::BuiltIn,
-        tools: vec![deep],
-        backend: Arc::new(Deep),
-        lacking: BTreeMap::new(),
-    };
-    let records = Arc::new(Records::default());
-    let dispatcher = Dispatcher::new(DispatcherParts {
-        audit: Some(Arc::clone(&records) as Arc<dyn AuditLog>),
-        ..DispatcherParts::new(Registry::build([plugin], &Contracts::default()).unwrap())
-    });
-    let request = CallRequest {
-        origin: Origin::Direct,
-        run: RunId::new("r").unwrap(),
-        node: NodeId::new("n").unwrap(),
-        attempt: 1,
-        tool: tool("deep"),
-        arguments: json!({}),
-        timeout: None,
-    };
+    let (dispatcher, records, request) = audited(deep, Arc::new(Deep));
     assert_eq!(now(dispatcher.dispatch(request)).unwrap_err().code, Code::NestedTooDeep);
     // T27: what was refused before it could be asked for stands in the log too.
     let entries = records.entries.lock().unwrap();

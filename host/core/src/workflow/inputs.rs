@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::verify::VerifiedWorkflow;
 use crate::code::Code;
 use crate::document::Report;
-use crate::problem::{Problems, child, did_you_mean};
+use crate::problem::{Problems, child, hint};
 use crate::schema::Schema;
 
 /// Fills in recorded defaults and checks every value; reports every fault at once.
@@ -21,10 +21,7 @@ pub fn bind_inputs(
     let report = Report::default();
     let declared = &workflow.workflow().inputs;
     for name in given.keys().filter(|name| !declared.contains_key(*name)) {
-        let hint = match did_you_mean(name, declared.keys().map(String::as_str)) {
-            Some(near) => format!("; did you mean `{near}`?"),
-            None => String::new(),
-        };
+        let hint = hint(name, declared.keys().map(String::as_str));
         report.add(Code::InputUnknown, child("", name), format!("the workflow has no input `{name}`{hint}"));
     }
     let mut bound = Map::new();

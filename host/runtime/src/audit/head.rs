@@ -85,12 +85,12 @@ pub fn audit_head(folder: &Path) -> Result<Option<Head>, AuditError> {
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(AuditError { code: Code::FileUnreadable, ..AuditError::io(&path, &error) }),
+        Err(error) => return Err(AuditError::unreadable(&path, &error)),
     };
     let wrong = |message: String| AuditError::new(Code::AuditChanged, &path, format!("`{HEAD}`: {message}"));
     let mut text = Vec::new();
     std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_HEAD_BYTES), &mut text)
-        .map_err(|error| AuditError { code: Code::FileUnreadable, ..AuditError::io(&path, &error) })?;
+        .map_err(|error| AuditError::unreadable(&path, &error))?;
     let read: HeadFile = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     if read.format != HEAD_FORMAT {
         let message = format!("format `{}` isn't supported; this program reads `{HEAD_FORMAT}`", read.format);
@@ -117,8 +117,7 @@ pub(super) fn is_plain(path: &Path) -> Result<(), AuditError> {
 
 /// The files of a folder's log with their numbers, oldest first.
 pub(super) fn files(folder: &Path) -> Result<Vec<(u32, PathBuf)>, AuditError> {
-    let unreadable =
-        |error: std::io::Error| AuditError { code: Code::FileUnreadable, ..AuditError::io(folder, &error) };
+    let unreadable = |error: std::io::Error| AuditError::unreadable(folder, &error);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let name = entry.map_err(unreadable)?.file_name();

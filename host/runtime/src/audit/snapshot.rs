@@ -9,8 +9,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use t2m_core::code::Code;
-
 use super::AuditError;
 use super::head::{Head, audit_head, files, is_plain};
 use super::store::Held;
@@ -26,17 +24,13 @@ pub struct AuditSnapshot {
 impl AuditSnapshot {
     /// Looks at the log of a folder. A copy of one has no lock, and nobody who writes to it.
     pub fn take(folder: &Path) -> Result<AuditSnapshot, AuditError> {
-        let unreadable = |path: &Path, error: &std::io::Error| AuditError {
-            code: Code::FileUnreadable,
-            ..AuditError::io(path, error)
-        };
         is_plain(&folder.join("lock"))?;
         let lock = File::open(folder.join("lock")).ok().map(Arc::new);
         let _held = lock.map(|lock| Held::take(&lock, folder)).transpose()?;
         let mut found = Vec::new();
         for (_, path) in files(folder)? {
             is_plain(&path)?;
-            let length = path.metadata().map_err(|error| unreadable(&path, &error))?.len();
+            let length = path.metadata().map_err(|error| AuditError::unreadable(&path, &error))?.len();
             found.push((path, length));
         }
         Ok(AuditSnapshot { head: audit_head(folder)?, files: found })
@@ -50,8 +44,7 @@ impl AuditSnapshot {
     /// One of its files, to be read.
     pub fn open(&self, path: &Path) -> Result<Box<dyn BufRead>, AuditError> {
         let length = self.files.iter().find(|(own, _)| own == path).map_or(0, |(_, length)| *length);
-        let file = File::open(path)
-            .map_err(|error| AuditError { code: Code::FileUnreadable, ..AuditError::io(path, &error) })?;
+        let file = File::open(path).map_err(|error| AuditError::unreadable(path, &error))?;
         Ok(Box::new(BufReader::with_capacity(64 << 10, file.take(length))))
     }
 }

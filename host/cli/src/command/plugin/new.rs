@@ -66,12 +66,8 @@ impl New {
 
 /// Writes beside the folder and moves the result there, so that a failure leaves nothing.
 fn write(name: &str, folder: &Path) -> io::Result<Vec<&'static str>> {
-    let parent = match folder.parent() {
-        // The last part of `.` or `..` can't be moved over, so such a folder's inside is where to write.
-        _ if folder.file_name().is_none() => folder,
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    // The last part of `.` or `..` can't be moved over, so such a folder's inside is where to write.
+    let parent = if folder.file_name().is_none() { folder } else { files::folder_of(folder) };
     fs::create_dir_all(parent)?;
     let stage = tempfile::Builder::new().prefix(".t2m-new-").tempdir_in(parent)?;
     // The temporary folder is private to its owner; the project gets the usual permissions.

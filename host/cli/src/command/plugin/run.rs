@@ -18,7 +18,7 @@ use t2m_core::id::{NodeId, RunId, ToolName};
 use t2m_core::json::Limits;
 use t2m_core::tool::Reply;
 use t2m_runtime::{GivenApprovals, SystemClock};
-use t2m_sandbox::{Access, DirGrant, HostRule};
+use t2m_sandbox::{DirGrant, HostRule};
 
 use super::super::run::{input_value, shorten};
 use crate::args::PluginArgs;
@@ -123,8 +123,7 @@ impl Run {
         allowed.dirs.extend(self.dirs.iter().cloned());
         allowed.hosts.extend(self.hosts.iter().cloned());
         if let Some(folder) = &config.audit.dir {
-            let writable = allowed.dirs.iter().filter(|dir| dir.access == Access::ReadWrite);
-            audit_log::refuse_overlap(folder, writable.map(|dir| dir.path.clone()))?;
+            audit_log::refuse_overlap(folder, allowed.dirs.iter().cloned())?;
         }
         let setup = Setup { allowed, limits, policy: config.policy, approvals: Some(approvals) };
         let loaded = bench.load(setup).await?;
