@@ -431,7 +431,13 @@ proptest! {
                 let schema = crate::schema::Schema::compile(&input.schema).unwrap();
                 prop_assert!(inputs.get(name).is_none_or(|value| schema.allows(value)));
             }
-            let (inputs, results) = values(trace, &inputs);
+            let (inputs, mut results) = values(trace, &inputs);
+            // Calls that no order could be found for are two suggestions, of which one has another id than its event.
+            for optional in &made.source.optional {
+                let call = optional.calls.iter().find(|call| call.recording == number + 1);
+                let at = call.and_then(|call| find(trace, &call.event));
+                results.extend(at.map(|at| (optional.id.clone(), trace.events[at].result.clone())));
+            }
             let scope = Scope { inputs: &inputs, results: &results };
             for node in &made.nodes {
                 let event = &trace.events[find(trace, node.id.as_str()).unwrap()];
